@@ -1,0 +1,73 @@
+"""Group-relative advantages from rewards, for files whose trainer has not written them.
+
+With r_i the rewards of one group of G rollouts that have a reward:
+
+    grpo      (r_i - mean) / (std + epsilon)     DeepSeekMath, arXiv 2402.03300
+    dr-grpo   r_i - mean                         Dr. GRPO, arXiv 2503.20783
+    rloo      r_i - mean of the others           = (r_i - mean) G / (G - 1), arXiv 2402.14740
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gagar_cli.errors import DataError
+from gagar_cli.groups import GroupIndex
+from gagar_cli.options import Estimator
+from gagar_cli.schema import Floats
+
+
+def estimate_advantages(
+    reward: Floats,
+    index: GroupIndex,
+    estimator: Estimator = Estimator.GRPO,
+    *,
+    ddof: int = 1,
+    epsilon: float = 1e-6,
+) -> Floats:
+    """Return the advantage of each row, (N,) float64, from rewards, (N,) float64.
+
+    A NaN reward takes no part in means and gets a NaN advantage. A group of one, and a group
+    whose rewards are all equal, gets exactly 0: equality is tested, since a standard deviation
+    of equal floats can leave a residue that the division would blow up. `ddof` and `epsilon`
+    count only for `grpo`. Infinite rewards, and rewards whose spread overflows float64, raise
+    DataError.
+    """
+    known = ~np.isnan(reward)
+    code = index.codes[known]
+    r = reward[known]
+    groups = len(index)
+    _check_finite(r, r, code, index)
+
+    count = np.bincount(code, minlength=groups)
+    low = np.full(groups, np.inf)
+    high = np.full(groups, -np.inf)
+    np.minimum.at(low, code, r)
+    np.maximum.at(high, code, r)
+    flat = (low == high)[code]
+
+    with np.errstate(all="ignore"):
+        mean = np.bincount(code, weights=r, minlength=groups) / np.maximum(count, 1)
+        centred = r - mean[code]
+        if estimator is Estimator.GRPO:
+            squares = np.bincount(code, weights=centred * centred, minlength=groups)
+            std = np.sqrt(squares / np.maximum(count - ddof, 1))
+            value = centred / (std[code] + epsilon)
+        elif estimator is Estimator.RLOO:
+            value = centred * (count / np.maximum(count - 1, 1))[code]
+        else:
+            value = centred
+    value = np.where(flat, 0.0, value)
+    _check_finite(value, r, code, index)
+
+    advantage = np.full(len(reward), np.nan)
+    advantage[known] = value
+    return advantage
+
+
+def _check_finite(value: Floats, reward: Floats, code: NDArray[np.int64], index: GroupIndex) -> None:
+    bad = np.flatnonzero(~np.isfinite(value))
+    if len(bad):
+        raise DataError(
+            f"group {index.ids[code[bad[0]]]!r}",
+            f"got reward {reward[bad[0]]:g}, expected rewards that float64 can average",
+        )

@@ -1,0 +1,176 @@
+"""What each stage can be told: small frozen dataclasses, the one place of every default.
+
+Light on purpose: the command line reads its defaults here without loading Arrow.
+A value that makes no sense raises OptionError when the object is made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gagar_cli.errors import OptionError
+
+# Below this a weight would push ordinary advantages toward underflow, and the
+# promise to keep the sum could not be kept.
+MIN_WEIGHT = 1e-9
+
+BUILTIN_LADDERS = ("linear", "geometric", "bottom-fraction")
+
+
+class Estimator(StrEnum):
+    """How advantages are computed from rewards where the file has none."""
+
+    GRPO = "grpo"
+    DR_GRPO = "dr-grpo"
+    RLOO = "rloo"
+
+
+class Mass(StrEnum):
+    """What a rollout weighs in the loss: 1 for each sequence, or its tokens."""
+
+    SEQUENCES = "sequences"
+    TOKENS = "tokens"
+
+
+class Checkout(StrEnum):
+    """How much of each candidate's tree a workspace writes out."""
+
+    TOUCHED = "touched"
+    FULL = "full"
+
+
+class MissingRepo(StrEnum):
+    """What to do with a group whose repository or base commit is not found."""
+
+    ERROR = "error"
+    DIFFS = "diffs"
+
+
+def _check(condition: bool, option: str, got: object, expected: str) -> None:  # noqa: FBT001
+    if not condition:
+        raise OptionError(option, f"got {got}, expected {expected}", "see --help")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Bounds on the groups that are kept; rates are shares of rollouts with a verdict."""
+
+    min_group_size: int = 2
+    min_pass_rate: float = 0.0
+    max_pass_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _check(self.min_group_size >= 1, "--min-group-size", self.min_group_size, "at least 1")
+        for option, rate in (
+            ("--min-pass-rate", self.min_pass_rate),
+            ("--max-pass-rate", self.max_pass_rate),
+        ):
+            _check(0.0 <= rate <= 1.0, option, rate, "a rate from 0 to 1")
+        _check(
+            self.min_pass_rate <= self.max_pass_rate,
+            "--min-pass-rate",
+            self.min_pass_rate,
+            f"at most --max-pass-rate ({self.max_pass_rate})",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AssembleOptions:
+    """How workspaces are made. `seed` draws the anonymous labels."""
+
+    root: str = "gagar_workspaces"
+    checkout: Checkout = Checkout.TOUCHED
+    missing_repo: MissingRepo = MissingRepo.ERROR
+    use_repo: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GradeOptions:
+    """Where the grader is and how far it may go; times in seconds.
+
+    Without a `url` the built-in grader ranks, offline.
+    """
+
+    url: str | None = None
+    model: str | None = None
+    votes: int = 1
+    max_turns: int = 24
+    concurrency: int = 16
+    request_timeout: float = 300.0
+    retries: int = 4
+    temperature: float = 0.7
+    max_output_tokens: int = 4096
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for option, number in (
+            ("--votes", self.votes),
+            ("--max-turns", self.max_turns),
+            ("--concurrency", self.concurrency),
+            ("--max-output-tokens", self.max_output_tokens),
+        ):
+            _check(number >= 1, option, number, "at least 1")
+        _check(self.retries >= 0, "--retries", self.retries, "0 or more")
+        _check(self.request_timeout > 0, "--request-timeout", self.request_timeout, "above 0")
+        _check(0 <= self.temperature <= 2, "--temperature", self.temperature, "0 to 2")  # noqa: PLR2004
+
+
+@dataclass(frozen=True, slots=True)
+class RedistributeOptions:
+    """How credit moves inside a group.
+
+    `weights` names a ladder, or lists the weight of each place (the last one repeats).
+    `floor` is the lowest weight of a named ladder; `ratio` belongs to `geometric`, `fraction`
+    (the share of places that get the floor) to `bottom-fraction`. `ddof` and `epsilon` belong to
+    the standard deviation of the `grpo` estimator.
+    """
+
+    weights: str = "linear"
+    floor: float = 0.5
+    ratio: float = 0.8
+    fraction: float = 0.5
+    keep_sum: bool = True
+    mass: Mass = Mass.SEQUENCES
+    use_confidence: bool = True
+    estimator: Estimator = Estimator.GRPO
+    ddof: int = 1
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        self.ladder()
+        _check(MIN_WEIGHT <= self.floor <= 1, "--floor", self.floor, f"{MIN_WEIGHT} to 1")
+        _check(0 < self.ratio <= 1, "--ratio", self.ratio, "above 0, at most 1")
+        _check(0 <= self.fraction <= 1, "--fraction", self.fraction, "a share from 0 to 1")
+        _check(self.ddof in {0, 1}, "--ddof", self.ddof, "0 or 1")
+        _check(0 <= self.epsilon < float("inf"), "--epsilon", self.epsilon, "0 or more")
+
+    def ladder(self) -> str | tuple[float, ...]:
+        """Return the ladder's name, or the listed weights.
+
+        A list starts at 1, never rises, and stays at or above 1e-9.
+        """
+        if self.weights in BUILTIN_LADDERS:
+            return self.weights
+        expected = f"{', '.join(BUILTIN_LADDERS)}, or a list such as 1,0.8,0.6"
+        try:
+            listed = tuple(float(word) for word in self.weights.split(","))
+        except ValueError:
+            raise OptionError(
+                "--weights", f"got {self.weights!r}, expected {expected}", "see --help"
+            ) from None
+        _check(listed[0] == 1, "--weights", self.weights, "a list that starts at 1")
+        _check(
+            all(MIN_WEIGHT <= w <= 1 for w in listed) and _never_rises(listed),
+            "--weights",
+            self.weights,
+            f"weights from 1 down to {MIN_WEIGHT} that never rise",
+        )
+        return listed
+
+
+def _never_rises(values: Sequence[float]) -> bool:
+    return all(a >= b for a, b in zip(values, values[1:], strict=False))

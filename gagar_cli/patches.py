@@ -1,0 +1,214 @@
+"""What a diff does: its files, its lines, and the signs that a reader should know of.
+
+Pure text in, small frozen values out. Diffs are parsed by unidiff; what it cannot parse raises
+DataError, which a caller turns into a status.
+"""
+
+import re
+from dataclasses import dataclass
+from io import StringIO
+
+from unidiff import PatchSet
+from unidiff.errors import UnidiffParseError
+
+from gagar_cli.errors import DataError
+
+_HEADER = re.compile(rb"^(diff --git |--- .*\n\+\+\+ |Binary files )", re.MULTILINE)
+_HUNK = re.compile(rb"^@@ -\d", re.MULTILINE)
+_SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)
+_PATH_LINE = re.compile(rb"^(?:--- |\+\+\+ |rename (?:from|to) )(.*?)(?:\t.*)?\r?$", re.MULTILINE)
+_OCTAL = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "r": "\r", "a": "\a", "b": "\b"}
+
+SYMLINK_MODE, SUBMODULE_MODE = "120000", "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of changed lines without context between: old line texts, then new ones."""
+
+    old_start: int
+    new_start: int
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file of a diff. `kind` is added, deleted, modified or renamed."""
+
+    path: str
+    old_path: str
+    kind: str
+    mode: str
+    binary: bool
+    blocks: tuple[Block, ...]
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """All added lines, without their line ends."""
+        return tuple(line for block in self.blocks for line in block.added)
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """All removed lines, without their line ends."""
+        return tuple(line for block in self.blocks for line in block.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFacts:
+    """A whole diff, file by file."""
+
+    files: tuple[FileChange, ...]
+
+    @property
+    def lines_added(self) -> int:
+        """Added lines over all files."""
+        return sum(len(file.added) for file in self.files)
+
+    @property
+    def lines_removed(self) -> int:
+        """Removed lines over all files."""
+        return sum(len(file.removed) for file in self.files)
+
+    @property
+    def has_binary(self) -> bool:
+        """Whether any file is binary."""
+        return any(file.binary for file in self.files)
+
+
+def readable(raw: bytes) -> str:
+    r"""Decode UTF-8; other bytes become visible escapes such as \xff."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def is_diff(raw: bytes) -> bool:
+    """Whether the text holds any part of a diff, rather than prose."""
+    return bool(_HEADER.search(raw) or _HUNK.search(raw))
+
+
+def with_clean_edges(raw: bytes) -> bytes:
+    """Drop a byte-order mark and blank lines before the diff; end the last line."""
+    text = raw.removeprefix(b"\xef\xbb\xbf")
+    lines = text.split(b"\n")
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    text = b"\n".join(lines)
+    return text if text.endswith(b"\n") or not text else text + b"\n"
+
+
+def without_dataless_binaries(raw: bytes) -> tuple[bytes, int]:
+    """Drop the files that say only "Binary files differ"; return the rest and their number."""
+    sections = _SECTION.split(raw)
+    kept = [s for s in sections if not re.search(rb"^Binary files .* differ\r?$", s, re.MULTILINE)]
+    return b"".join(kept), len(sections) - len(kept)
+
+
+def named_paths(raw: bytes, strip: int = 1) -> tuple[bytes, ...]:
+    """Return the paths that a diff's headers name, less `strip` leading parts, each once."""
+    paths: dict[bytes, None] = {}
+    for match in _PATH_LINE.finditer(raw):
+        name = match[1]
+        if name.startswith(b'"') and name.endswith(b'"'):
+            name = unquoted(name.decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
+        if name == b"/dev/null":
+            continue
+        renamed = match[0].startswith(b"rename")
+        paths[name if renamed else b"/".join(name.split(b"/")[strip:])] = None
+    return tuple(paths)
+
+
+def unquoted(name: str) -> str:
+    r"""Undo git's C-style quoting: `"a/\303\244.txt"` becomes `a/ä.txt`; others stay as they are."""
+    if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
+        return name
+    raw = bytearray()
+    position = 1
+    while position < len(name) - 1:
+        match = _OCTAL.match(name, position)
+        if match is None:
+            raw += name[position].encode("utf-8", "surrogateescape")
+            position += 1
+        elif match[1].isdigit():
+            raw.append(int(match[1], 8) & 0xFF)
+            position = match.end()
+        else:
+            raw += _ESCAPES.get(match[1], match[1]).encode("utf-8", "surrogateescape")
+            position = match.end()
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def read_diff(raw: bytes) -> PatchFacts:
+    """Parse a git-form diff. Wrong hunk counts and the like raise DataError."""
+    text = readable(raw)
+    try:
+        # unidiff calls anything that it does not know a header: an empty result is no error.
+        parsed = PatchSet(StringIO(text, newline="\n"))
+    except UnidiffParseError as error:
+        raise DataError("diff", f"unidiff cannot parse it ({error})") from error
+    return PatchFacts(tuple(_file_change(file) for file in parsed))
+
+
+def _file_change(file: "PatchSet") -> FileChange:
+    info = [str(line) for line in file.patch_info or ()]
+    renames = {
+        line.split(" ", 2)[1]: line.split(" ", 2)[2].rstrip("\n")
+        for line in info
+        if line.startswith(("rename from ", "rename to "))
+    }
+    old = renames.get("from") or _plain(file.source_file)
+    new = renames.get("to") or _plain(file.target_file)
+    old, new = unquoted(old), unquoted(new)
+    if old == "/dev/null":
+        kind, old = "added", new
+    elif new == "/dev/null":
+        kind, new = "deleted", old
+    else:
+        kind = "renamed" if old != new else "modified"
+    return FileChange(
+        path=readable(new.encode("utf-8", "surrogateescape")),
+        old_path=readable(old.encode("utf-8", "surrogateescape")),
+        kind=kind,
+        mode=file.target_mode or file.source_mode or "100644",
+        binary=bool(file.is_binary_file),
+        blocks=tuple(block for hunk in file for block in _blocks(hunk)),
+    )
+
+
+def _plain(name: str) -> str:
+    """Drop the a/ or b/ of a header path, inside quotes too."""
+    quoted = name.startswith('"')
+    bare = name.removeprefix('"')
+    bare = bare[2:] if bare.startswith(("a/", "b/")) else bare
+    return f'"{bare}' if quoted else bare
+
+
+def _blocks(hunk: "PatchSet") -> list[Block]:
+    blocks: list[Block] = []
+    removed: list[str] = []
+    added: list[str] = []
+    old, new = hunk.source_start, hunk.target_start
+    start = (old, new)
+
+    def close() -> None:
+        if removed or added:
+            blocks.append(Block(start[0], start[1], tuple(removed), tuple(added)))
+            removed.clear()
+            added.clear()
+
+    for line in hunk:
+        text = line.value.rstrip("\n")
+        if line.is_context:
+            close()
+            old, new = old + 1, new + 1
+            start = (old, new)
+        elif line.is_removed:
+            removed.append(text)
+            old += 1
+        elif line.is_added:
+            added.append(text)
+            new += 1
+    close()
+    return blocks

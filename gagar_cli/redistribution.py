@@ -1,0 +1,172 @@
+"""Advantage redistribution: lower-ranked passing rollouts lend credit to higher-ranked ones.
+
+Over the passing rollouts P of one group that have a positive advantage A_i and a rank:
+
+    A'_i = w_i A_i * (sum_P A_j m_j) / (sum_P w_j A_j m_j)
+
+w_i in (0, 1] comes from the place of i in P (`ladders`); m_j is what a rollout weighs in the
+loss: 1, or its tokens. The group's sum of A_i m_i stays; only its distribution moves. The idea is
+that of Groupwise Agentic Grading and Advantage Redistribution (arXiv 2609.32577), which gives no
+formula for w. Rollouts outside P are never touched.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gagar_cli.errors import DataError, SumNotKeptError
+from gagar_cli.groups import GroupIndex, Ints
+from gagar_cli.ladders import place_weights, share_ties, shrink
+from gagar_cli.options import Mass, RedistributeOptions
+from gagar_cli.schema import Floats
+
+TOLERANCE = 1e-12  # relative, in float64: the promise of --keep-sum
+
+# A smaller advantage counts as zero: its products would lose bits to underflow, and with them
+# the sum that must be kept.
+NEGLIGIBLE = 1e-290
+
+# NumPy adds a group's terms one after another. They are all positive, so the relative error
+# stays under (terms x 1.1e-16): within the tolerance up to here; math.fsum above.
+_LONG_GROUP = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Redistribution:
+    """credit_weight A'_i / A_i and advantage A'_i: (N,) float64, NaN where there was no advantage.
+
+    ranked: (N,) bool, the rows of P. sum_error: how far the sum of a group moved at the most,
+    relative to itself.
+    """
+
+    credit_weight: Floats
+    advantage: Floats
+    ranked: NDArray[np.bool_]
+    sum_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Rows of P that stand group by group: where each group starts, and each row's group."""
+
+    starts: Ints
+    member: Ints
+
+    @classmethod
+    def of(cls, new_group: NDArray[np.bool_]) -> "_Runs":
+        return cls(np.flatnonzero(new_group), np.cumsum(new_group) - 1)
+
+    def sizes(self) -> Ints:
+        return np.diff(np.append(self.starts, len(self.member)))
+
+    def sums(self, value: Floats) -> Floats:
+        total = np.add.reduceat(value, self.starts)
+        for run in np.flatnonzero(self.sizes() > _LONG_GROUP):
+            total[run] = math.fsum(value[self.member == run])
+        return total
+
+    def scaled(self, value: Floats, reference: Floats) -> Floats:
+        """Divide by a power of two near the group's largest reference: exact, sums stay finite."""
+        exponent = np.frexp(np.maximum.reduceat(reference, self.starts))[1]
+        return np.ldexp(value, -exponent[self.member])
+
+
+def redistribute(  # noqa: PLR0913
+    advantage: Floats,
+    index: GroupIndex,
+    passed: NDArray[np.bool_],
+    rank: Floats,
+    confidence: Floats | None = None,
+    tokens: Floats | None = None,
+    options: RedistributeOptions | None = None,
+) -> Redistribution:
+    """Redistribute the advantages of N rows in their groups.
+
+    advantage: (N,) float64, NaN where there is none. rank: (N,) float64, 1 is best, equal ranks
+    tie, NaN is not ranked. confidence: (N,) float64 from 0 to 1, one value per group; absent or
+    NaN counts as 1. tokens: (N,) float64 counts, read only with `mass=tokens`.
+
+    Tied rollouts share the mean weight of the places they occupy. A row's result depends on
+    neither the order of rows nor that of groups, to the last bit. Raises DataError for infinite
+    advantages, ranks below 1, confidences outside 0..1 or not one per group, missing or negative
+    tokens; SumNotKeptError if a group's sum moves by more than 1e-12 of itself.
+    """
+    options = options or RedistributeOptions()
+    mass = np.ones(len(advantage)) if options.mass is Mass.SEQUENCES else tokens
+    if mass is None:
+        raise DataError("", "got no num_tokens, expected them with --mass tokens")
+    ranked = passed & (advantage >= NEGLIGIBLE) & ~np.isnan(rank)
+    for bad, problem in (
+        (np.isinf(advantage), "got an infinite advantage, expected a number or null"),
+        (rank < 1, "got a rank below 1, expected 1 for the best"),
+        (ranked & ~(mass >= 0), "got a null or negative num_tokens, expected a count"),
+    ):
+        _refuse(bad, problem, index)
+
+    credit = np.where(np.isnan(advantage), np.nan, 1.0)
+    # Sorting by value makes every sum below independent of the order of the rows.
+    order = np.lexsort((mass, advantage, rank, index.codes))
+    row = order[ranked[order]]
+    if not len(row):
+        return Redistribution(credit, advantage, ranked, sum_error=0.0)
+
+    a, m = advantage[row], mass[row]
+    new_group = _changes(index.codes[row])
+    runs = _Runs.of(new_group)
+    place = np.arange(len(row)) - runs.starts[runs.member]
+    weight = place_weights(runs.sizes()[runs.member], place, options)
+    weight = share_ties(weight, new_group | _changes(rank[row]))
+    if confidence is not None and options.use_confidence:
+        weight = shrink(weight, _one_per_group(confidence, row, runs, index))
+    credit[row] = _restore_sum(weight, a, m, runs) if options.keep_sum else weight
+
+    with np.errstate(over="ignore"):
+        redistributed = advantage * credit
+    _refuse(np.isinf(redistributed), "the new advantage overflows, expected less than 1e307", index)
+    error = _sum_errors(a, redistributed[row], m, runs)
+    worst = int(np.argmax(error))
+    if options.keep_sum and not error[worst] <= TOLERANCE:
+        raise SumNotKeptError(
+            f"group {index.ids[index.codes[row[runs.starts[worst]]]]!r}",
+            f"the advantage sum moved by {error[worst]:.1e} of itself, expected {TOLERANCE:.0e}",
+            "report this group's rows: it is a defect in gagar",
+        )
+    return Redistribution(credit, redistributed, ranked, float(error[worst]))
+
+
+def _restore_sum(weight: Floats, advantage: Floats, mass: Floats, runs: _Runs) -> Floats:
+    """Return w_i (sum A m) / (sum w A m); equal weights give exactly 1."""
+    weight = weight / np.maximum.reduceat(weight, runs.starts)[runs.member]
+    term = runs.scaled(advantage, advantage) * mass
+    total, weighted = runs.sums(term), runs.sums(weight * term)
+    # Where no member has mass (zero tokens all), nothing weighs and nothing moves.
+    has_mass = weighted > 0
+    factor = np.divide(total, weighted, out=np.ones_like(total), where=has_mass)
+    return np.where(has_mass[runs.member], weight * factor[runs.member], 1.0)
+
+
+def _sum_errors(before: Floats, after: Floats, mass: Floats, runs: _Runs) -> Floats:
+    old = runs.sums(runs.scaled(before, before) * mass)
+    new = runs.sums(runs.scaled(after, before) * mass)
+    return np.divide(np.abs(new - old), old, out=np.zeros_like(old), where=old > 0)
+
+
+def _one_per_group(confidence: Floats, row: Ints, runs: _Runs, index: GroupIndex) -> Floats:
+    c = np.where(np.isnan(confidence[row]), 1.0, confidence[row])
+    first = c[runs.starts][runs.member]
+    bad = np.zeros(len(confidence), dtype=bool)
+    bad[row] = (c < 0) | (c > 1) | (c != first)
+    _refuse(bad, "got grade_confidence that is not one value from 0 to 1 in the group", index)
+    return first
+
+
+def _changes(value: NDArray[np.int64] | Floats) -> NDArray[np.bool_]:
+    """Mark where a value differs from the one before it; the first is marked."""
+    return np.concatenate(([True], value[1:] != value[:-1]))
+
+
+def _refuse(bad: NDArray[np.bool_], problem: str, index: GroupIndex) -> None:
+    if bad.any():
+        raise DataError(f"group {index.ids[index.codes[np.flatnonzero(bad)[0]]]!r}", problem)
