@@ -1,0 +1,144 @@
+"""Read a workspace: the full tree of any candidate, text search, and diffs.
+
+Everything goes through the object store, so a candidate's unchanged files are there too, and a
+base version of a file that it changed never is. Without a repository there are only diffs.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gagar_cli.errors import SourceError
+from gagar_cli.patches import PatchFacts, read_diff, readable
+from gagar_cli.workspace.build import Candidate
+from gagar_cli.workspace.store import Entry, ObjectStore
+
+BASE = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that a search found; `line` counts from 1."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Workspace:
+    """One group's workspace. `tree` is `base` or a candidate's label; paths are readable text."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        """Take a folder and its manifest; use `open`."""
+        self.folder = folder
+        self.candidates = {
+            label: Candidate(**fields) for label, fields in manifest["candidates"].items()
+        }
+        self._base: str | None = manifest["base"]
+        store = manifest["store"]
+        self._store = ObjectStore(folder.parent / store) if store else None
+        self._entries: dict[str, dict[str, Entry]] = {}
+
+    @classmethod
+    def open(cls, folder: Path) -> "Workspace":
+        """Open a workspace; one that is missing or not whole raises SourceError."""
+        next_step = "gagar assemble"
+        try:
+            manifest = json.loads((folder / "group.json").read_text())
+            workspace = cls(folder, manifest)
+        except FileNotFoundError:
+            raise SourceError(f"workspace {folder}", "is not there", next_step) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"workspace {folder}", f"is not whole ({error})", next_step) from error
+        store = workspace._store
+        if store and (not store.path.is_dir() or not store.has([manifest["base"]])):
+            raise SourceError(
+                f"workspace {folder}",
+                f"its objects are gone from {store.path} or the repository it borrows from",
+                next_step,
+            )
+        return workspace
+
+    @cached_property
+    def task(self) -> str:
+        """The problem statement."""
+        return (self.folder / "TASK.md").read_text(encoding="utf-8")
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether files can be read, not only diffs."""
+        return self._store is not None
+
+    def raw_diff(self, label: str) -> bytes:
+        """Return what a candidate changes, as bytes; as submitted where it does not apply."""
+        self._known(label)
+        return (self.folder / "candidates" / f"{label}.diff").read_bytes()
+
+    def facts(self, label: str) -> PatchFacts:
+        """Return what a candidate's diff does; one that cannot be parsed raises DataError."""
+        return read_diff(self.raw_diff(label))
+
+    def files(self, tree: str) -> list[str]:
+        """List the paths of a tree, sorted."""
+        return sorted(self._listing(tree))
+
+    def read(self, tree: str, path: str) -> bytes:
+        """Return a file's content; a link gives its target. No such file raises SourceError."""
+        store, entry = self._trees(), self._listing(tree).get(path)
+        if entry is None:
+            raise SourceError(f"{tree}:{path}", "no such file")
+        if entry.mode == "160000":
+            raise SourceError(f"{tree}:{path}", f"is a submodule at commit {entry.oid}")
+        return store.blobs([entry.oid])[entry.oid]
+
+    def search(self, tree: str, pattern: str, *, fixed: bool = False, folder: str = "") -> list[Hit]:
+        """Find the lines of a tree's text files that match an extended regular expression.
+
+        `fixed` takes the pattern literally; `folder` narrows to one file or folder. A bad
+        expression raises SourceError.
+        """
+        paths = [folder.strip("/").encode()] if folder.strip("/") else []
+        out = self._trees().grep(self._oid(tree), pattern, fixed=fixed, paths=paths)
+        hits = []
+        for line in out.split(b"\n")[:-1]:
+            path, number, text = line.split(b"\0", 2)
+            hits.append(Hit(readable(path), int(number), readable(text)))
+        return hits
+
+    def diff(self, old: str, new: str, path: str = "") -> bytes:
+        """Return the diff of two trees, all or of one file or folder.
+
+        Without a repository only `base` against a candidate is there: its own diff.
+        """
+        if self._store is None:
+            if old != BASE or path:
+                raise SourceError("diff", "this group has no repository, only diffs against base")
+            return self.raw_diff(new)
+        paths = [path.strip("/").encode()] if path.strip("/") else []
+        return self._store.diff(self._oid(old), self._oid(new), paths)
+
+    def _trees(self) -> ObjectStore:
+        if self._store is None:
+            raise SourceError("workspace", "this group has no repository, only diffs")
+        return self._store
+
+    def _known(self, label: str) -> Candidate:
+        candidate = self.candidates.get(label)
+        if candidate is None:
+            known = ", ".join([BASE, *self.candidates])
+            raise SourceError(f"candidate {label!r}", f"got no such label, expected one of {known}")
+        return candidate
+
+    def _oid(self, tree: str) -> str:
+        oid = self._base if tree == BASE else self._known(tree).tree
+        if oid is None:
+            raise SourceError(f"candidate {tree}", "its patch does not apply, so it has no files")
+        return oid
+
+    def _listing(self, tree: str) -> dict[str, Entry]:
+        oid = self._oid(tree)
+        if oid not in self._entries:
+            self._entries[oid] = {readable(e.path): e for e in self._trees().entries(oid)}
+        return self._entries[oid]
