@@ -64,7 +64,9 @@ def estimate_advantages(
     return advantage
 
 
-def _check_finite(value: Floats, reward: Floats, code: NDArray[np.int64], index: GroupIndex) -> None:
+def _check_finite(
+    value: Floats, reward: Floats, code: NDArray[np.int64], index: GroupIndex
+) -> None:
     bad = np.flatnonzero(~np.isfinite(value))
     if len(bad):
         raise DataError(

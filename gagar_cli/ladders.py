@@ -21,13 +21,15 @@ def place_weights(size: Ints, place: Ints, options: RedistributeOptions) -> Floa
     """
     ladder = options.ladder()
     if isinstance(ladder, tuple):
-        return np.asarray(ladder)[np.minimum(place, len(ladder) - 1)]
+        return np.asarray(ladder, dtype=np.float64)[np.minimum(place, len(ladder) - 1)]
     if ladder == "linear":
-        return 1.0 - (1.0 - options.floor) * (place / np.maximum(size - 1, 1))
+        share = place / np.maximum(size - 1, 1)
+        return np.subtract(1.0, (1.0 - options.floor) * share)
     if ladder == "geometric":
-        return np.maximum(options.ratio ** place.astype(np.float64), options.floor)
+        return np.maximum(np.power(options.ratio, place, dtype=np.float64), options.floor)
     lowered = np.minimum(np.floor(options.fraction * size), size - 1)
-    return np.where(place >= size - lowered, options.floor, 1.0)
+    weight: Floats = np.where(place >= size - lowered, options.floor, 1.0)
+    return weight
 
 
 def share_ties(weight: Floats, new_tier: NDArray[np.bool_]) -> Floats:
@@ -35,7 +37,8 @@ def share_ties(weight: Floats, new_tier: NDArray[np.bool_]) -> Floats:
     starts = np.flatnonzero(new_tier)
     sizes = np.diff(np.append(starts, len(weight)))
     mean = np.add.reduceat(weight, starts) / sizes
-    return np.where(sizes == 1, weight[starts], mean)[np.cumsum(new_tier) - 1]
+    shared: Floats = np.where(sizes == 1, weight[starts], mean)
+    return shared[np.cumsum(new_tier) - 1]
 
 
 def shrink(weight: Floats, confidence: Floats) -> Floats:

@@ -7,6 +7,7 @@ A value that makes no sense raises OptionError when the object is made.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from gagar_cli.errors import OptionError
 
@@ -173,4 +174,4 @@ class RedistributeOptions:
 
 
 def _never_rises(values: Sequence[float]) -> bool:
-    return all(a >= b for a, b in zip(values, values[1:], strict=False))
+    return all(a >= b for a, b in pairwise(values))

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from io import StringIO
 
-from unidiff import PatchSet
 from unidiff.errors import UnidiffParseError
+from unidiff.patch import Hunk, PatchedFile, PatchSet
 
 from gagar_cli.errors import DataError
 
@@ -121,7 +121,7 @@ def named_paths(raw: bytes, strip: int = 1) -> tuple[bytes, ...]:
 
 
 def unquoted(name: str) -> str:
-    r"""Undo git's C-style quoting: `"a/\303\244.txt"` becomes `a/ä.txt`; others stay as they are."""
+    r"""Undo git's C-style quoting: `"a/\303\244.txt"` becomes `a/ä.txt`; others stay."""
     if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
         return name
     raw = bytearray()
@@ -151,7 +151,7 @@ def read_diff(raw: bytes) -> PatchFacts:
     return PatchFacts(tuple(_file_change(file) for file in parsed))
 
 
-def _file_change(file: "PatchSet") -> FileChange:
+def _file_change(file: PatchedFile) -> FileChange:
     info = [str(line) for line in file.patch_info or ()]
     renames = {
         line.split(" ", 2)[1]: line.split(" ", 2)[2].rstrip("\n")
@@ -185,7 +185,7 @@ def _plain(name: str) -> str:
     return f'"{bare}' if quoted else bare
 
 
-def _blocks(hunk: "PatchSet") -> list[Block]:
+def _blocks(hunk: Hunk) -> list[Block]:
     blocks: list[Block] = []
     removed: list[str] = []
     added: list[str] = []

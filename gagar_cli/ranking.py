@@ -112,7 +112,7 @@ def _sign(value: int) -> int:
 
 
 def labels(count: int) -> Iterable[str]:
-    """Yield A, B, … Z, AA, AB, …"""
+    """Yield A, B, … Z, AA, AB and so on."""
     for number in range(1, count + 1):
         name, rest = "", number
         while rest:

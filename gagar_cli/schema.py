@@ -6,6 +6,7 @@ A file's own names can differ; `ColumnNames` maps the canonical name to the one 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError, OptionError
 
-Column = pa.ChunkedArray | pa.Array
+Column: TypeAlias = "pa.ChunkedArray | pa.Array"
 Floats = NDArray[np.float64]
 
 DEFAULT_PASS_THRESHOLD = 1.0

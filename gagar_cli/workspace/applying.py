@@ -96,7 +96,9 @@ def _attempts(raw: bytes) -> Iterator[_Attempt]:
     if left_out and is_diff(partial):
         what = f"{left_out} binary file{'s' * (left_out > 1)} without data left out"
         yield _Attempt("applied-fuzz", what, partial, ("--recount",))
-    yield _Attempt("applied-fuzz", "white space ignored", patch, ("--recount", "--ignore-whitespace"))
+    yield _Attempt(
+        "applied-fuzz", "white space ignored", patch, ("--recount", "--ignore-whitespace")
+    )
     yield _Attempt("applied-fuzz", "one line of context", patch, ("--recount", "-C1"))
 
 
@@ -130,7 +132,17 @@ def _apply_with_fuzz(
     file.write_bytes(patch)
     try:
         done = subprocess.run(
-            [program, "--batch", "--fuzz=5", "-p1", "--no-backup-if-mismatch", "-r", "-", "-i", file],
+            [
+                program,
+                "--batch",
+                "--fuzz=5",
+                "-p1",
+                "--no-backup-if-mismatch",
+                "-r",
+                "-",
+                "-i",
+                file,
+            ],
             cwd=tree,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -160,7 +172,9 @@ def _store_folder(
         mode = before[path].mode if path in before else "100644"
         lines.append(f"{mode} {oid}\t".encode() + path)
     shutil.copyfile(base_index, index)
-    store.must("update-index", "-z", "--index-info", index=index, stdin=b"".join(x + b"\0" for x in lines))
+    store.must(
+        "update-index", "-z", "--index-info", index=index, stdin=b"".join(x + b"\0" for x in lines)
+    )
     return store.must("write-tree", index=index).decode().strip()
 
 

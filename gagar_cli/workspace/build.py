@@ -25,7 +25,7 @@ from typing import Any
 
 from gagar_cli.errors import DataError
 from gagar_cli.options import AssembleOptions, Checkout
-from gagar_cli.patches import PatchFacts, is_diff, read_diff, with_clean_edges
+from gagar_cli.patches import SUBMODULE_MODE, PatchFacts, is_diff, read_diff, with_clean_edges
 from gagar_cli.ranking import labels
 from gagar_cli.workspace.applying import Applied, apply_patch
 from gagar_cli.workspace.repositories import Repository
@@ -59,6 +59,19 @@ class Candidate:
     lines_removed: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A workspace: its folder, the candidate of each rollout, and whether it was there already.
+
+    absent: paths of the base tree whose content the source repository does not have.
+    """
+
+    folder: Path
+    candidates: dict[str, Candidate]
+    absent: tuple[str, ...]
+    kept: bool
+
+
 def folder_name(group_id: str) -> str:
     """Return a safe folder name: a readable form of the id plus a short hash of it."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", group_id).strip("._") or "group"
@@ -72,8 +85,8 @@ def draw_labels(group_id: str, rollout_ids: Sequence[str], seed: int) -> dict[st
     return dict(zip(ordered, labels(len(ordered)), strict=True))
 
 
-def build_workspace(group: GroupPatches, options: AssembleOptions) -> dict[str, Candidate]:
-    """Write the workspace of one group; return each rollout's candidate.
+def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
+    """Write the workspace of one group.
 
     A workspace that holds just this already is kept. One bad patch loses nobody else's. The
     folder appears whole or not at all.
@@ -83,13 +96,16 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> dict[str, 
     names = draw_labels(group.group_id, group.rollout_ids, options.seed)
     patches = dict(zip(group.rollout_ids, group.patches(), strict=True))
     fingerprint = _fingerprint(group, names, patches, options)
-    kept = _read_kept(folder, fingerprint)
-    if kept is not None:
-        return {rollout: kept[label] for rollout, label in names.items()}
+    manifest = _read_kept(folder, fingerprint)
+    if manifest is not None:
+        by_label = {k: Candidate(**fields) for k, fields in manifest["candidates"].items()}
+        kept = {rollout: by_label[label] for rollout, label in names.items()}
+        return Built(folder, kept, tuple(manifest["absent"]), kept=True)
 
     new = root / f".{folder.name}.{os.getpid()}"
     shutil.rmtree(new, ignore_errors=True)
     (new / "candidates").mkdir(parents=True)
+    absent: tuple[str, ...] = ()
     (new / "TASK.md").write_text(group.problem_statement, encoding="utf-8", errors="replace")
     try:
         if group.repository is None:
@@ -98,12 +114,13 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> dict[str, 
         else:
             store = _open_store(root, group.repository)
             base = _base_tree(store, group)
-            candidates = _from_trees(store, base, names, patches, new, options.checkout)
+            candidates, absent = _from_trees(store, base, names, patches, new, options.checkout)
         manifest = {
             "layout": LAYOUT,
             "fingerprint": fingerprint,
             "store": os.path.relpath(store.path, root) if store else None,
             "base": base,
+            "absent": absent,
             "candidates": {c.label: asdict(c) for c in sorted(candidates.values(), key=_by_label)},
         }
         (new / "group.json").write_text(json.dumps(manifest, indent=1))
@@ -111,7 +128,7 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> dict[str, 
         new.rename(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return candidates
+    return Built(folder, candidates, absent, kept=False)
 
 
 def _by_label(candidate: Candidate) -> tuple[int, str]:
@@ -143,18 +160,18 @@ def _base_tree(store: ObjectStore, group: GroupPatches) -> str:
     return tree
 
 
-def _from_trees(  # noqa: PLR0913, PLR0917
+def _from_trees(  # noqa: PLR0913
     store: ObjectStore,
     base: str,
     names: dict[str, str],
     patches: dict[str, bytes | None],
     folder: Path,
     checkout: Checkout,
-) -> dict[str, Candidate]:
+) -> tuple[dict[str, Candidate], tuple[str, ...]]:
     candidates: dict[str, Candidate] = {}
     with store.index_of(base) as index:
         (folder / "base").mkdir()
-        store.write_files(index, folder / "base")
+        absent = store.write_files(index, folder / "base")
         for rollout, raw in patches.items():
             applied = apply_patch(store, base, index, raw)
             place = folder / "candidates" / names[rollout]
@@ -171,11 +188,11 @@ def _from_trees(  # noqa: PLR0913, PLR0917
             else:
                 _write_touched(store, base, applied.tree, place)
             candidates[rollout] = _candidate(names[rollout], applied, diff)
-    return candidates
+    return candidates, absent
 
 
 def _write_touched(store: ObjectStore, base: str, tree: str, place: Path) -> None:
-    files = [c.new for c in store.changes(base, tree) if c.new and c.new.mode != "160000"]
+    files = [c.new for c in store.changes(base, tree) if c.new and c.new.mode != SUBMODULE_MODE]
     contents = store.blobs(entry.oid for entry in files)
     for entry in files:
         target = place / os.fsdecode(entry.path)
@@ -239,18 +256,17 @@ def _fingerprint(
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _read_kept(folder: Path, fingerprint: str) -> dict[str, Candidate] | None:
-    """Return the candidates of a workspace that is whole and holds just this, else None."""
+def _read_kept(folder: Path, fingerprint: str) -> dict[str, Any] | None:
+    """Return the manifest of a workspace that is whole and holds just this, else None."""
     try:
         manifest: dict[str, Any] = json.loads((folder / "group.json").read_text())
     except (OSError, ValueError):
         return None
     if manifest.get("fingerprint") != fingerprint:
         return None
-    candidates = {label: Candidate(**fields) for label, fields in manifest["candidates"].items()}
-    trees = [c.tree for c in candidates.values() if c.tree]
+    trees = [c["tree"] for c in manifest["candidates"].values() if c["tree"]]
     if manifest["store"]:
         store = ObjectStore(folder.parent / manifest["store"])
         if not store.path.is_dir() or not store.has([manifest["base"], *trees]):
             return None
-    return candidates
+    return manifest

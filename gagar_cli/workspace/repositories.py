@@ -40,7 +40,7 @@ class RepositoryFinder:
     _found: dict[str, Repository] = field(default_factory=dict)
 
     def find(self, name: str) -> Repository:
-        """Return the repository; one that is nowhere raises SourceError that says where it looked."""
+        """Return the repository; SourceError says where it was looked for in vain."""
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]

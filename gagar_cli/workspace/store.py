@@ -5,6 +5,7 @@ never written and no work tree is needed. It has no refs, remotes or reflogs.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ _CONFIG = """\
 \tmnemonicPrefix = false
 {extensions}"""
 _ATTRIBUTES = "* !diff !merge -text -eol -crlf -ident -filter -working-tree-encoding\n"
+_ABSENT = re.compile(r"error: unable to read sha1 file of (.*) \([0-9a-f]+\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,11 @@ def run_git(
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
-        **({"GIT_DIR": str(git_dir), "GIT_OBJECT_DIRECTORY": f"{git_dir}/objects"} if git_dir else {}),
+        **(
+            {"GIT_DIR": str(git_dir), "GIT_OBJECT_DIRECTORY": f"{git_dir}/objects"}
+            if git_dir
+            else {}
+        ),
         **env,
     }
     command = ["git", *arguments]
@@ -110,7 +116,9 @@ class ObjectStore:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, borrowed: Path | None, object_format: str = "sha1") -> "ObjectStore":
+    def create(
+        cls, path: Path, borrowed: Path | None, object_format: str = "sha1"
+    ) -> "ObjectStore":
         """Make a store that borrows the objects in the folder `borrowed`; keep one that does."""
         alternates = f"{borrowed}\n" if borrowed else ""
         info = path / "objects" / "info"
@@ -241,15 +249,24 @@ class ObjectStore:
             out = self.must("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=feed)
         return dict(zip(contents, out.decode().split(), strict=True))
 
-    def write_files(self, index: Path, folder: Path) -> None:
-        """Write all files of an index into a folder that exists."""
+    def write_files(self, index: Path, folder: Path) -> tuple[str, ...]:
+        """Write all files of an index into a folder that exists.
+
+        Returns the paths whose content the source repository does not have, as in a partial
+        clone; they are left out. Any other failure raises SourceError.
+        """
         output = run_git(
             ["checkout-index", "--all", "--force", "--quiet", f"--prefix={folder.resolve()}/"],
             git_dir=self.path,
             env={"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder.resolve())},
         )
-        if output.status:
+        if output.status == 0:
+            return ()
+        lines = output.stderr.splitlines()
+        absent = [match[1] for line in lines if (match := _ABSENT.fullmatch(line))]
+        if not absent or len(absent) < len(lines):
             raise SourceError(f"git checkout-index into {folder}", output.stderr)
+        return tuple(absent)
 
     def grep(self, tree: str, pattern: str, *, fixed: bool, paths: Sequence[bytes] = ()) -> bytes:
         """Search the text files of a tree; lines are `path NUL line-number NUL text`.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gagar_cli.errors import SourceError
-from gagar_cli.patches import PatchFacts, read_diff, readable
+from gagar_cli.patches import SUBMODULE_MODE, PatchFacts, read_diff, readable
 from gagar_cli.workspace.build import Candidate
 from gagar_cli.workspace.store import Entry, ObjectStore
 
@@ -51,7 +51,9 @@ class Workspace:
         except FileNotFoundError:
             raise SourceError(f"workspace {folder}", "is not there", next_step) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SourceError(f"workspace {folder}", f"is not whole ({error})", next_step) from error
+            raise SourceError(
+                f"workspace {folder}", f"is not whole ({error})", next_step
+            ) from error
         store = workspace._store
         if store and (not store.path.is_dir() or not store.has([manifest["base"]])):
             raise SourceError(
@@ -89,11 +91,25 @@ class Workspace:
         store, entry = self._trees(), self._listing(tree).get(path)
         if entry is None:
             raise SourceError(f"{tree}:{path}", "no such file")
-        if entry.mode == "160000":
+        if entry.mode == SUBMODULE_MODE:
             raise SourceError(f"{tree}:{path}", f"is a submodule at commit {entry.oid}")
         return store.blobs([entry.oid])[entry.oid]
 
-    def search(self, tree: str, pattern: str, *, fixed: bool = False, folder: str = "") -> list[Hit]:
+    def touched(self, label: str) -> dict[str, str]:
+        """Return the new text of each text file that a candidate changes or adds."""
+        store = self._trees()
+        changes = store.changes(self._oid(BASE), self._oid(label))
+        files = [c.new for c in changes if c.new and c.new.mode != SUBMODULE_MODE]
+        contents = store.blobs(entry.oid for entry in files)
+        return {
+            readable(entry.path): readable(contents[entry.oid])
+            for entry in files
+            if b"\0" not in contents[entry.oid]
+        }
+
+    def search(
+        self, tree: str, pattern: str, *, fixed: bool = False, folder: str = ""
+    ) -> list[Hit]:
         """Find the lines of a tree's text files that match an extended regular expression.
 
         `fixed` takes the pattern literally; `folder` narrows to one file or folder. A bad

@@ -1,0 +1,251 @@
+"""What a reader would remark on in a patch, found mechanically and told in words.
+
+Each function takes the facts of one diff and returns what it found, nothing where all is well.
+They are heuristics, tuned to miss rather than to accuse: what they find is shown with its place.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import islice
+from pathlib import PurePosixPath
+
+from gagar_cli.patches import FileChange, PatchFacts
+
+DUPLICATE_LINES = 5  # a repeated run of this many telling lines is a copy
+
+_TEST_FOLDERS = {"test", "tests", "testing", "__tests__", "spec", "specs"}
+_TEST_NAME = re.compile(
+    r"^(?:test_.*|.*_tests?|.*[.-](?:test|spec)|conftest|.*(?:Test|Tests|Spec))\.\w+$"
+)
+_ROOT_TEST = re.compile(r"^test.*\.(?:py|js|ts|rb|sh|go)$")
+_SCRATCH = re.compile(
+    r"^(?:repro|reproduc|debug|tmp|temp|scratch|try|verify|validate|check_fix|run_test|demo|poc)"
+    r"[\w-]*\.(?:py|sh|js|ts|rb|txt|ipynb|go|rs|java|c|cpp)$",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"^(?:FIX|SUMMARY|IMPLEMENTATION|SOLUTION|ANALYSIS|PLAN|NOTES|PATCH)[\w-]*\.(?:md|txt|rst)$"
+)
+_LEFT_BEHIND = re.compile(
+    r"(?:\.(?:log|orig|rej|bak|backup|old|swp|tmp|pyc|patch|diff)|~|\.DS_Store)$", re.IGNORECASE
+)
+_GENERATED_FOLDERS = {"__pycache__", ".pytest_cache", "node_modules", ".venv", "venv", ".idea"}
+_CODE = re.compile(
+    r"\.(?:py|pyi|js|jsx|ts|tsx|go|rs|java|kt|c|cc|cpp|h|hpp|cs|rb|php|swift|scala|sh)$"
+)
+_DEBUG = re.compile(
+    r"""^\s*(?:
+        print\(|pprint\(|pp\(|breakpoint\(\)|import\ i?pdb|i?pdb\.set_trace\(
+        |console\.(?:log|debug)\(|debugger;|dbg!\(|e?println!\(|fmt\.Print(?:f|ln)?\(
+        |System\.(?:out|err)\.print|binding\.pry|var_dump\(|traceback\.print_
+        |sys\.std(?:out|err)\.write\(
+    )""",
+    re.VERBOSE,
+)
+_DEAD = re.compile(r"^\s*(?:if|while)\s*\(?\s*(?:False|false|0)\s*\)?\s*[:{]")
+_C_COMMENT = re.compile(r"^\s*//\s*(.+[;{}])\s*$")
+_HASH_COMMENT = re.compile(r"^\s*#(?!!)\s?(.*)$")
+_WORD = re.compile(r"[^\W\d]\w*")
+_TO_A_GRADER = re.compile(
+    r"""(?:ignore|disregard|forget)\b.{0,30}\b(?:previous|prior|above|earlier|all)\b.{0,20}\binstruction
+        |\b(?:rank|rate|grade|score|place|put)\b.{0,40}\b(?:this|it|me|us)\b.{0,40}
+          \b(?:first|highest|best|top|1st|full\ marks)\b
+        |\b(?:dear|attention|note\ to(?:\ the)?|message\ (?:to|for)(?:\ the)?)\s+
+          (?:grader|judge|reviewer|evaluator|ranker|assistant|llm|model)\b
+        |\byou\ are\ (?:now\ )?(?:a|an|the)\ (?:grader|judge|evaluator|assistant|ai|reviewer)\b
+        |<\|[a-z_]+\|>|</?(?:think|tool_call|system)>|\[/?INST\]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CODE_NODES = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Return,
+    ast.If,
+    ast.For,
+    ast.While,
+    ast.With,
+    ast.Try,
+    ast.Raise,
+    ast.Assert,
+    ast.Delete,
+)
+
+
+def is_test(path: str) -> bool:
+    """Whether a path is a test, by its folders or its name."""
+    pure = PurePosixPath(path)
+    return bool(_TEST_FOLDERS & set(pure.parts[:-1]) or _TEST_NAME.match(pure.name))
+
+
+def is_code(path: str) -> bool:
+    """Whether a path is source code, by its suffix."""
+    return bool(_CODE.search(path))
+
+
+def is_stray(file: FileChange) -> bool:
+    """Whether an added file looks left behind: a scratch script, log, backup or report."""
+    if file.kind != "added":
+        return False
+    pure = PurePosixPath(file.path)
+    if _LEFT_BEHIND.search(pure.name) or _GENERATED_FOLDERS & set(pure.parts):
+        return True
+    if is_test(str(pure.parent / "x.py")):
+        return False  # what stands in a test folder may be called anything
+    at_root = len(pure.parts) == 1
+    return bool(
+        _SCRATCH.match(pure.name)
+        or (at_root and (_ROOT_TEST.match(pure.name) or _REPORT.match(pure.name)))
+    )
+
+
+def stray_files(facts: PatchFacts) -> list[str]:
+    """Return the added files that look left behind."""
+    return [file.path for file in facts.files if is_stray(file)]
+
+
+def edited_tests(facts: PatchFacts) -> list[str]:
+    """Return the existing tests that lose lines, or are deleted or renamed; additions are fine."""
+    return [
+        f.old_path
+        for f in facts.files
+        if is_test(f.old_path) and (f.removed or f.kind in {"deleted", "renamed"})
+    ]
+
+
+def binary_files(facts: PatchFacts) -> list[str]:
+    """Return the binary files."""
+    return [file.path for file in facts.files if file.binary]
+
+
+def debug_leftovers(facts: PatchFacts) -> list[str]:
+    """Return added debugging statements in code that is no test, less those that were removed."""
+    found: list[str] = []
+    for file in _shipped_code(facts):
+        there_before = Counter(line.strip() for line in file.removed if _DEBUG.match(line))
+        for line in file.added:
+            if not _DEBUG.match(line):
+                continue
+            if there_before[line.strip()]:
+                there_before[line.strip()] -= 1
+            else:
+                found.append(f"{file.path}: {line.strip()[:60]}")
+    return found
+
+
+def dead_code(facts: PatchFacts) -> list[str]:
+    """Return added code that cannot run or does not: commented out, `if False`, unused helpers."""
+    found: list[str] = []
+    for file in _shipped_code(facts):
+        python = file.path.endswith((".py", ".pyi"))
+        found += [
+            f"{file.path}: {line.strip()[:60]}"
+            for block in file.blocks
+            for line in block.added
+            if _DEAD.match(line) or _is_commented_code(line, python=python)
+        ]
+        found += [f"{file.path}: {name} is never used" for name in _unused_helpers(file, facts)]
+    return found
+
+
+@cache
+def _is_commented_code(line: str, *, python: bool) -> bool:
+    if not python:
+        return bool(_C_COMMENT.match(line))
+    match = _HASH_COMMENT.match(line)
+    if not match or not match[1].strip():
+        return False
+    text = match[1].strip()
+    # A block's first line is code only with a body.
+    for candidate in (text, f"{text}\n    pass"):
+        try:
+            body = ast.parse(candidate).body
+        except (SyntaxError, ValueError):
+            continue
+        return any(
+            isinstance(node, _CODE_NODES)
+            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+            for node in body
+        )
+    return False
+
+
+def _unused_helpers(file: FileChange, facts: PatchFacts) -> list[str]:
+    """Return private Python functions that a patch adds and never names again."""
+    names = [m[1] for line in file.added if (m := re.match(r"\s*def (_[a-z]\w*)\(", line))]
+    if not names or not file.path.endswith(".py"):
+        return []
+    uses = Counter(w for f in facts.files for line in f.added for w in _WORD.findall(line))
+    # A function that was there before, or is merely moved, has its uses outside the diff.
+    before = {w for f in facts.files for line in f.removed for w in _WORD.findall(line)}
+    return [n for n in names if uses[n] == 1 and n not in before and not n.startswith("__")]
+
+
+def whitespace_changes(facts: PatchFacts) -> int:
+    """Count the changed lines of blocks that change nothing but white space or blank lines."""
+    return sum(
+        max(len(block.added), len(block.removed))
+        for file in facts.files
+        for block in file.blocks
+        if block.removed and _bare(block.removed) == _bare(block.added)
+    )
+
+
+def _bare(lines: tuple[str, ...]) -> str:
+    return "".join("".join(lines).split())
+
+
+def duplicated_lines(facts: PatchFacts, contents: Mapping[str, str]) -> int:
+    """Count the added lines that repeat a run of lines found elsewhere in what the patch leaves.
+
+    contents: the new text of each touched file, by path; without it only added lines are compared
+    with each other. A run is five telling lines or more; tests do not count.
+    """
+    added: list[tuple[str, ...]] = []
+    where: Counter[tuple[str, ...]] = Counter()
+    for file in _shipped_code(facts):
+        runs = [run for block in file.blocks for run in _runs(block.added)]
+        added += runs
+        where.update(_runs(contents[file.path].splitlines()) if file.path in contents else runs)
+    return sum(1 for run in added if where[run] > 1)
+
+
+def _runs(lines: tuple[str, ...] | list[str]) -> list[tuple[str, ...]]:
+    telling = [line.strip() for line in lines if len(line.strip()) > 3]  # noqa: PLR2004
+    return list(zip(*(islice(telling, i, None) for i in range(DUPLICATE_LINES)), strict=False))
+
+
+def addressed_to_grader(facts: PatchFacts) -> list[str]:
+    """Return added lines, and paths, that speak to whoever grades rather than to the program."""
+    found = [file.path for file in facts.files if _TO_A_GRADER.search(file.path)]
+    for file in facts.files:
+        found += [
+            f"{file.path}: {line.strip()[:60]}" for line in file.added if _TO_A_GRADER.search(line)
+        ]
+    return found
+
+
+def _shipped_code(facts: PatchFacts) -> list[FileChange]:
+    return [f for f in facts.files if is_code(f.path) and not is_test(f.path) and not is_stray(f)]
+
+
+FLAGS = (
+    ("edits-tests", edited_tests),
+    ("stray-files", stray_files),
+    ("debug-leftovers", debug_leftovers),
+    ("dead-code", dead_code),
+    ("whitespace-changes", whitespace_changes),
+    ("binary", binary_files),
+    ("injection-suspect", addressed_to_grader),
+)
+
+
+def flags(facts: PatchFacts) -> list[str]:
+    """Return the names of all findings that a patch gives rise to."""
+    return [name for name, find in FLAGS if find(facts)]

@@ -1,0 +1,187 @@
+"""Write Parquet: a path, a URI, a pipe; all or nothing."""
+
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from gagar_cli.errors import OutputError
+from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, short
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_ROW_GROUP_BYTES = 256 << 20  # a row group is written at this size, if not full before
+
+
+class Sink:
+    """Where Parquet is written; use `open_sink`."""
+
+    def __init__(self, stream: IO[bytes], schema: pa.Schema, like: Source) -> None:
+        """Write to a stream, with the codecs, encodings and row groups of the source."""
+        self._stream = _Abortable(stream)
+        self._row_group_rows = like.row_group_rows
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = self._held_bytes = 0
+        codecs = like.codecs()
+        encoded = set(like.dictionary_encoded())
+        leaves = _leaf_paths(schema)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression={leaf: _codec(codecs.get(leaf, "ZSTD")) for leaf in leaves},
+            use_dictionary=[leaf for leaf in leaves if leaf in encoded or leaf not in codecs],
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        while len(batch):
+            part = batch.slice(0, self._row_group_rows - self._held_rows)
+            batch = batch.slice(len(part))
+            self._held.append(part)
+            self._held_rows += len(part)
+            self._held_bytes += part.nbytes
+            if self._held_rows >= self._row_group_rows or self._held_bytes >= _ROW_GROUP_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held))
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+    def close(self) -> None:
+        """Write the rest and the footer."""
+        self._flush()
+        self._writer.close()
+        self._stream.flush()
+
+    def abort(self) -> None:
+        """Make sure that no footer follows: half a file must not look like a whole one."""
+        self._stream.aborted = True
+        self._writer.close()
+
+
+class _Abortable(io.RawIOBase):
+    """A stream that swallows what is written after an abort, as the writer's closing does."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._target = stream
+        self.aborted = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "Buffer") -> int:
+        if not self.aborted:
+            self._target.write(data)
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        if not self.aborted:
+            self._target.flush()
+
+
+def _leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the leaf columns' paths as Parquet names them, by writing no rows."""
+    buffer = io.BytesIO()
+    pq.ParquetWriter(buffer, schema).close()
+    leaves = pq.ParquetFile(buffer).schema
+    return [leaves.column(i).path for i in range(len(leaves))]
+
+
+def _codec(name: str) -> str:
+    return "NONE" if name == "UNCOMPRESSED" else name
+
+
+@contextmanager
+def open_sink(target: str, schema: pa.Schema, like: Source) -> Iterator[Sink]:
+    """Open a path, a URI, or standard output (`-`) for writing; all or nothing.
+
+    A path gets a temporary file beside it, which is synced and renamed when the block ends well
+    and removed when it does not. What cannot be written raises OutputError. A reader that goes
+    away raises BrokenPipeError.
+    """
+    try:
+        if target == STDIO:
+            with _sink_on(sys.stdout.buffer, schema, like) as sink:
+                yield sink
+        elif target.startswith(REMOTE):
+            with _uploaded(target) as stream, _sink_on(stream, schema, like) as sink:
+                yield sink
+        else:
+            with _renamed(Path(target)) as stream, _sink_on(stream, schema, like) as sink:
+                yield sink
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            target if target != STDIO else "standard output",
+            f"cannot be written ({error.strerror or error})",
+            "free some space, or name another -o",
+        ) from error
+
+
+@contextmanager
+def _sink_on(stream: IO[bytes], schema: pa.Schema, like: Source) -> Iterator[Sink]:
+    sink = Sink(stream, schema, like)
+    try:
+        yield sink
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+@contextmanager
+def _renamed(path: Path) -> Iterator[IO[bytes]]:
+    if path.is_dir():
+        raise OutputError(str(path), "is a folder, expected a file name")
+    real = Path(os.path.realpath(path))
+    if real.exists() and not real.is_file():  # a device or a named pipe has no "whole or not"
+        with real.open("wb") as stream:
+            yield stream
+        return
+    temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(real)
+        _sync_folder(real.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _uploaded(uri: str) -> Iterator[IO[bytes]]:
+    """Write locally first, so that a URI gets the whole or nothing."""
+    with tempfile.NamedTemporaryFile(prefix="gagar-upload-") as local:
+        yield local.file
+        local.flush()
+        try:
+            system, path = pa.fs.FileSystem.from_uri(uri)
+            with (
+                Path(local.name).open("rb") as whole,
+                system.open_output_stream(path) as remote,
+            ):
+                shutil.copyfileobj(whole, remote, 1 << 20)
+        except (pa.ArrowException, ValueError) as error:
+            raise OutputError(uri, f"cannot be written ({short(error)})") from error

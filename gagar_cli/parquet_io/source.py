@@ -1,0 +1,234 @@
+"""Read Parquet: a path, a folder or glob as one data set, a URI, a pipe.
+
+Record batches stream in order, only the columns asked for.
+"""
+
+import glob
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from gagar_cli.errors import SourceError
+
+STDIO = "-"
+_BATCH_BYTES = 64 << 20  # of one decoded batch, as the file's own sizes suggest
+_DEFAULT_ROW_GROUP = 1 << 20
+REMOTE = ("s3://", "gs://", "gcs://", "hdfs://", "abfs://", "abfss://", "file://")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Parquet data set: one or more files with one schema, in order."""
+
+    name: str
+    files: tuple[pq.ParquetFile, ...]
+    folder: Path | None  # where its relative names are looked up; None for pipes and URIs
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of all files; types that differ raise SourceError."""
+        schemas = [file.schema_arrow for file in self.files]
+        if all(schema.equals(schemas[0], check_metadata=True) for schema in schemas):
+            return schemas[0]
+        try:
+            return pa.unify_schemas(schemas).with_metadata(schemas[0].metadata)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise SourceError(
+                self.name, f"its files have columns of different types ({error})"
+            ) from error
+
+    @cached_property
+    def rows(self) -> int:
+        """All rows."""
+        return sum(file.metadata.num_rows for file in self.files)
+
+    @cached_property
+    def row_group_rows(self) -> int:
+        """The length of the longest row group, which an output keeps."""
+        sizes = [
+            file.metadata.row_group(i).num_rows
+            for file in self.files
+            for i in range(file.metadata.num_row_groups)
+        ]
+        return max(sizes, default=0) or _DEFAULT_ROW_GROUP
+
+    def codecs(self) -> dict[str, str]:
+        """Return the codec of each leaf column, by its path, as the first row group has it."""
+        return {c.path_in_schema: c.compression for c in self._first_row_group()}
+
+    def dictionary_encoded(self) -> list[str]:
+        """Return the paths of the leaf columns that are dictionary-encoded."""
+        names = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+        return [c.path_in_schema for c in self._first_row_group() if names & set(c.encodings)]
+
+    def _first_row_group(self) -> list[Any]:
+        for file in self.files:
+            if file.metadata.num_row_groups:
+                group = file.metadata.row_group(0)
+                return [group.column(i) for i in range(group.num_columns)]
+        return []
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in order, all columns or those named, under the data set's schema."""
+        schema = self.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
+        for file in self.files:
+            wanted = [name for name in schema.names if name in file.schema_arrow.names]
+            with _reading(self.name):
+                yield from (
+                    _conformed(batch, schema)
+                    for batch in file.iter_batches(
+                        batch_size=_batch_rows(file), columns=wanted if columns else None
+                    )
+                )
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Read whole columns."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches(
+            [batch.replace_schema_metadata(None) for batch in self.batches(columns)],
+            schema,
+        )
+
+
+def open_source(spec: str | None) -> Source:
+    """Open a path, a folder, a glob, a URI, or standard input (`-` or None).
+
+    What is not readable as Parquet raises SourceError. A pipe is spooled to disk first, since
+    Parquet is read from its end; a redirected file is read in place.
+    """
+    if spec is None or spec == STDIO:
+        return _open_stdin()
+    if spec.startswith(REMOTE):
+        return _open_uri(spec)
+    path = Path(spec)
+    if path.is_dir():
+        paths = sorted(p for p in path.rglob("*.parquet") if _is_data(p.relative_to(path)))
+        folder = path
+    elif path.exists():
+        paths, folder = [path], path.parent
+    else:
+        paths = sorted(Path(found) for found in glob.glob(spec, recursive=True))  # noqa: PTH207
+        folder = path.parent
+        if not paths:
+            raise SourceError(spec, "no such file, expected Parquet", "check the path")
+    if not paths:
+        raise SourceError(spec, "no *.parquet file in this folder")
+    return Source(spec, tuple(_open_file(str(p), p) for p in paths), folder.resolve())
+
+
+def _is_data(path: Path) -> bool:
+    """Whether no part of the path is hidden or marked as bookkeeping."""
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _open_stdin() -> Source:
+    name = "standard input"
+    stdin = sys.stdin.buffer
+    if sys.stdin.isatty():
+        raise SourceError(name, "is a terminal, expected Parquet", "name an INPUT, or pipe one in")
+    if stat.S_ISREG(os.fstat(stdin.fileno()).st_mode):
+        return Source(name, (_open_file(name, stdin),), None)
+    spool = tempfile.TemporaryFile(prefix="gagar-stdin-")  # noqa: SIM115  lives with the Source
+    try:
+        shutil.copyfileobj(stdin, spool, 1 << 20)
+    except OSError as error:
+        raise SourceError(
+            name, f"cannot be spooled to {tempfile.gettempdir()} ({error.strerror})", "set TMPDIR"
+        ) from error
+    if spool.tell() == 0:
+        raise SourceError(name, "is empty, expected Parquet", "see the command before it")
+    spool.seek(0)
+    return Source(name, (_open_file(name, spool),), None)
+
+
+def _open_uri(uri: str) -> Source:
+    try:
+        system, path = pa.fs.FileSystem.from_uri(uri)
+        info = system.get_file_info(path)
+        paths = [path]
+        if info.type == pa.fs.FileType.Directory:
+            found = system.get_file_info(pa.fs.FileSelector(path, recursive=True))
+            paths = sorted(f.path for f in found if f.path.endswith(".parquet"))
+        elif info.type == pa.fs.FileType.NotFound:
+            paths = []
+        if not paths:
+            raise SourceError(uri, "found no Parquet there")
+        return Source(uri, tuple(_open_file(p, system.open_input_file(p)) for p in paths), None)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(uri, f"cannot be opened ({short(error)})") from error
+
+
+def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetFile:
+    with _reading(name):
+        if isinstance(file, Path) and file.stat().st_size == 0:
+            raise SourceError(name, "is an empty file, expected Parquet")
+        return pq.ParquetFile(file, pre_buffer=False)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise SourceError(
+            name, f"is not a whole, readable Parquet file ({short(error)})"
+        ) from error
+
+
+def short(error: Exception) -> str:
+    """Return the first line of an error's text."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
+
+
+def _batch_rows(file: pq.ParquetFile) -> int:
+    """Return how many rows make a batch of about 64 MiB."""
+    sizes = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    rows = sum(group.num_rows for group in sizes)
+    size = sum(group.total_byte_size for group in sizes)
+    return int(max(1, min(1 << 16, _BATCH_BYTES * rows // max(size, 1))))
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Put a batch under the schema: columns that its file lacks are null."""
+    if batch.schema.equals(schema):
+        return batch.replace_schema_metadata(schema.metadata)
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def default_output(spec: str | None, stage: str) -> str:
+    """Return `<stem>.<stage>.parquet` beside the input; in the working folder for a pipe."""
+    if spec is None or spec == STDIO:
+        return f"stdin.{stage}.parquet"
+    if spec.startswith(REMOTE):
+        return f"{spec.rstrip('/').removesuffix('.parquet')}.{stage}.parquet"
+    path = Path(spec)
+    if not path.exists():  # a glob names the output by the folder before its first wildcard
+        parts = [part for part in path.parts if not glob.has_magic(part)]
+        path = Path(*parts) if len(parts) < len(path.parts) and parts else Path("rollouts")
+    stem = path.name.removesuffix(".parquet") or path.resolve().name
+    return str(
+        path.with_name(f"{stem}.{stage}.parquet") if path.name else f"{stem}.{stage}.parquet"
+    )
