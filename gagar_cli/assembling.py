@@ -15,7 +15,7 @@ from gagar_cli.errors import DataError, OutputError, SourceError, located
 from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.options import AssembleOptions, MissingRepo
 from gagar_cli.rollouts import Rollouts, stage_table
-from gagar_cli.schema import STAGE_COLUMNS, strings
+from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
 from gagar_cli.workspace.build import Built, GroupPatches, build_workspace, open_store
 from gagar_cli.workspace.repositories import Repository, RepositoryFinder
 
@@ -96,6 +96,13 @@ def assemble(
                 raise
     columns = _columns(index, ids, built)
     _summarise(summary, built, plans)
+    if "passed" in table.column_names or "reward" in table.column_names:
+        passed = read_verdicts(table, rollouts.pass_threshold).passed
+        summary.passing_not_applied = sum(
+            status in {"failed", "refused"}
+            for status, passes in zip(columns["patch_status"], passed, strict=True)
+            if passes
+        )
     added = stage_table("assemble", columns)
     return rollouts.with_columns(added, "assemble", options), summary
 

@@ -26,7 +26,7 @@ def place_weights(size: Ints, place: Ints, options: RedistributeOptions) -> Floa
         share = place / np.maximum(size - 1, 1)
         return np.subtract(1.0, (1.0 - options.floor) * share)
     if ladder == "geometric":
-        return np.maximum(np.power(options.ratio, place, dtype=np.float64), options.floor)
+        return np.maximum(np.float64(options.ratio) ** place, options.floor)
     lowered = np.minimum(np.floor(options.fraction * size), size - 1)
     weight: Floats = np.where(place >= size - lowered, options.floor, 1.0)
     return weight

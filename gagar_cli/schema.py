@@ -63,7 +63,7 @@ STAGE_COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = MappingProxyType(
             "grade_confidence": pa.float64(),
             "grade_status": pa.string(),
             "grade_reason": pa.string(),
-            "grade_flags": pa.list_(pa.string()),
+            "grade_flags": pa.list_(pa.field("element", pa.string())),  # as Parquet names it
             "grader": pa.string(),
         },
         "redistribute": {

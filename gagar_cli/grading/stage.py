@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 from gagar_cli.errors import DataError, SourceError, UngradedError, located
 from gagar_cli.findings import flags
 from gagar_cli.grading.contract import Grade, Grader, GroupView, Usage
 from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.options import GradeOptions
 from gagar_cli.rollouts import Rollouts, stage_table
-from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
+from gagar_cli.schema import STAGE_COLUMNS, is_set, read_verdicts, strings
 from gagar_cli.workspace.view import Workspace
 
 Progress = Callable[[int, int, Usage], None]
@@ -43,10 +42,11 @@ class _Row:
     passed: bool
     failed: bool
     status: str
+    counted: bool  # whether unidiff can read its diff
 
     @property
     def inspectable(self) -> bool:
-        return self.status in _INSPECTABLE
+        return self.counted and self.status in _INSPECTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def grade(
     workspace that is missing raises before anything is asked; GraderError stops the run.
     """
     rollouts = rollouts.without("grade")
-    rollouts.require("workspace", "candidate", "patch_status")
+    rollouts.require("workspace", "candidate", "patch_status", "files_changed")
     groups, rows = _read_groups(rollouts)
     for group in groups:
         if not (group.folder / "group.json").is_file():
@@ -107,8 +107,15 @@ def grade(
 
 def _read_groups(rollouts: Rollouts) -> tuple[list[_Group], int]:
     table = rollouts.read(
-        "group_id", "rollout_id", rollouts.verdict(), "workspace", "candidate", "patch_status"
+        "group_id",
+        "rollout_id",
+        rollouts.verdict(),
+        "workspace",
+        "candidate",
+        "patch_status",
+        "files_changed",
     )
+    counted = is_set(table["files_changed"])
     with located(rollouts.source.name):
         index = GroupIndex.of(table["group_id"])
         check_unique(index, table["rollout_id"])
@@ -136,6 +143,7 @@ def _read_groups(rollouts: Rollouts) -> tuple[list[_Group], int]:
                             passed=bool(verdicts.passed[row]),
                             failed=bool(verdicts.failed[row]),
                             status=statuses[row] or "",
+                            counted=bool(counted[row]),
                         )
                         for row in rows
                     },
@@ -181,29 +189,13 @@ def _fill(
     summary: GradeSummary,
 ) -> None:
     """Write one group's rows into the columns, and count the group."""
-    passing, ranked = group.passing, group.ranked
-    no_grade = ""
-    if isinstance(answer, UngradedError):
-        no_grade = str(answer)
-    elif answer is None and len(passing) > 1:
-        no_grade = f"fewer than two of {len(passing)} passing patches can be inspected"
-    if not passing:
-        summary.none_passing += 1
-    elif no_grade:
-        summary.ungraded[no_grade] += 1
-    elif isinstance(answer, Grade):
-        summary.graded += 1
-        summary.rollouts_not_ranked += len(passing) - len(ranked)
-    else:
-        summary.single += 1
-
+    no_grade = _count(group, answer, summary)
     ranks = answer.ranking.ranks() if isinstance(answer, Grade) else {}
     workspace = Workspace.open(group.folder)
     for row, rollout in group.rows.items():
-        columns["grade_flags"][row] = _flags(workspace, rollout)
         if not rollout.passed:
             status, reason = "not-passing", "" if rollout.failed else "no verdict"
-        elif len(passing) == 1:
+        elif len(group.passing) == 1:
             status, reason = "single", "the only passing rollout of its group"
             columns["rank"][row] = 1
         elif isinstance(answer, Grade) and rollout.candidate in ranks:
@@ -215,15 +207,24 @@ def _fill(
             reason = no_grade or f"its patch cannot be inspected ({rollout.status})"
         columns["grade_status"][row] = status
         columns["grade_reason"][row] = reason
-        if status in {"graded", "ungraded"}:
-            columns["grader"][row] = summary.grader
+        columns["grader"][row] = summary.grader if status in {"graded", "ungraded"} else None
+        if rollout.inspectable:
+            columns["grade_flags"][row] = flags(workspace.facts(rollout.candidate))
 
 
-def _flags(workspace: Workspace, rollout: _Row) -> list[str] | None:
-    """Return the flags of a patch; None where it cannot be read."""
-    if not rollout.inspectable:
-        return None
-    try:
-        return flags(workspace.facts(rollout.candidate))
-    except DataError:
-        return None  # patch_detail says why
+def _count(group: _Group, answer: Grade | UngradedError | None, summary: GradeSummary) -> str:
+    """Count a group by what became of it; return why it has no grade, where it needed one."""
+    passing = len(group.passing)
+    if isinstance(answer, Grade):
+        summary.graded += 1
+        summary.rollouts_not_ranked += passing - len(group.ranked)
+        return ""
+    if passing == 0:
+        summary.none_passing += 1
+        return ""
+    if passing == 1:
+        summary.single += 1
+        return ""
+    reason = str(answer or f"fewer than two of {passing} passing patches can be inspected")
+    summary.ungraded[reason] += 1
+    return reason

@@ -1,0 +1,5 @@
+"""Run the command line with `python -m gagar_cli`."""
+
+from gagar_cli.cli import main
+
+main()

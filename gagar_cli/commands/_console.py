@@ -1,0 +1,79 @@
+"""What commands say: summaries and progress on standard error, never on standard output."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+
+def error_line(message: str) -> None:
+    """Write one line to standard error, as it is: brackets are no markup."""
+    typer.echo(message, err=True)
+
+
+def summary(
+    title: str, rows: Mapping[str, Any], *, notes: list[str], as_json: bool, quiet: bool
+) -> None:
+    """Write a stage's summary: a small table, or one line of JSON; notes are warnings."""
+    if as_json:
+        error_line(json.dumps({"stage": title, **rows, "notes": notes}, ensure_ascii=False))
+        return
+    for note in notes:
+        error_line(f"warning: {note}")
+    if quiet:
+        return
+    error_line(f"gagar {title}")
+    width = max(map(len, rows), default=0)
+    for name, value in rows.items():
+        if value is not None and value != {}:
+            error_line(f"  {name.replace('_', ' '):<{width}}  {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count:,} {name}" for name, count in value.items())
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _nothing(_done: int, _all: int, _remark: str = "") -> None:
+    """Draw nothing."""
+
+
+@contextmanager
+def progress_bar(label: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """Lend a function that is told done, all, and a remark; it draws only on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield _nothing
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[remark]}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(label, total=None, remark="")
+
+        def update(done: int, total: int, remark: str = "") -> None:
+            bar.update(task, completed=done, total=total, remark=remark)
+
+        yield update

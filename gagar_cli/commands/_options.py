@@ -1,0 +1,171 @@
+"""The options that several commands share, each written once."""
+
+from typing import Annotated
+
+import typer
+
+from gagar_cli.options import (
+    AssembleOptions,
+    Checkout,
+    Estimator,
+    FilterOptions,
+    GradeOptions,
+    Mass,
+    MissingRepo,
+    RedistributeOptions,
+)
+
+FILTER, ASSEMBLE, GRADE, REDISTRIBUTE = (
+    FilterOptions(),
+    AssembleOptions(),
+    GradeOptions(),
+    RedistributeOptions(),
+)
+
+Input = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="INPUT",
+        help="Parquet: a path, folder, glob or URI, or - for standard input (the default).",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="Where to write. Left out: standard output when that is no terminal, else "
+        "<stem>.<stage>.parquet beside the input.",
+    ),
+]
+Col = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--col",
+        metavar="NAME=COLUMN",
+        help="Your name for one of gagar's columns, such as group_id=uid; may be repeated, and "
+        "travels with the file.",
+    ),
+]
+PassThreshold = Annotated[
+    float | None,
+    typer.Option(
+        help="Reward from which a rollout passes, where there is no column passed; travels with "
+        "the file. Default 1.0.",
+        show_default=False,
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Write the summary as one line of JSON to standard error."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+
+Rejected = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Save the dropped rows there, with their reject_reason."),
+]
+MinGroupSize = Annotated[
+    int, typer.Option(help="Fewest rollouts with a verdict that a kept group may have.")
+]
+MinPassRate = Annotated[
+    float, typer.Option(help="Lowest share of passing rollouts of a kept group, 0 to 1.")
+]
+MaxPassRate = Annotated[
+    float, typer.Option(help="Highest share of passing rollouts of a kept group, 0 to 1.")
+]
+
+Root = Annotated[str, typer.Option(metavar="FOLDER", help="Where workspaces live.")]
+Repos = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Where repositories and bundles are looked up; may be repeated. Left out: beside "
+        "the input, then the working folder.",
+    ),
+]
+RepoMap = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=PATH", help="Where one repository is; may be repeated."),
+]
+NoRepo = Annotated[
+    bool, typer.Option("--no-repo", help="Use no repository: workspaces of diffs alone.")
+]
+MissingRepos = Annotated[
+    MissingRepo,
+    typer.Option(
+        "--missing-repo",
+        help="A repository or commit is not found: stop with an error, or use the group's diffs.",
+    ),
+]
+CheckoutMode = Annotated[
+    Checkout,
+    typer.Option("--checkout", help="Write each candidate's touched files, or its full tree."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Groups assembled at a time. Default: the cores.", show_default=False),
+]
+
+GraderUrl = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GAGAR_GRADER_URL",
+        metavar="URL",
+        help="An OpenAI-compatible server, such as http://localhost:8000/v1. Left out: the "
+        "built-in offline grader. The key is read from GAGAR_GRADER_API_KEY or OPENAI_API_KEY.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(envvar="GAGAR_GRADER_MODEL", help="The model to ask; the only one served if one."),
+]
+Votes = Annotated[
+    int, typer.Option(help="Grading runs per group, each under labels and an order of its own.")
+]
+MaxTurns = Annotated[int, typer.Option(help="Turns after which a vote without a verdict ends.")]
+Concurrency = Annotated[int, typer.Option(help="Requests in flight at the most.")]
+RequestTimeout = Annotated[float, typer.Option(help="Seconds that one request may take.")]
+Retries = Annotated[int, typer.Option(help="Further tries of a request that failed in passing.")]
+Temperature = Annotated[float, typer.Option(help="Sampling temperature, 0 to 2.")]
+MaxOutputTokens = Annotated[int, typer.Option(help="Tokens that one answer may have.")]
+AllowUngraded = Annotated[
+    bool, typer.Option("--allow-ungraded", help="Exit 0 even where groups got no grade.")
+]
+
+KeepSum = Annotated[
+    bool, typer.Option(help="Rescale, so that each group's advantage sum is kept to 1e-12.")
+]
+Weights = Annotated[
+    str,
+    typer.Option(
+        metavar="LADDER",
+        help="linear, geometric, bottom-fraction, or the weight of each place: 1,0.8,0.6",
+    ),
+]
+Floor = Annotated[float, typer.Option(help="Lowest weight of a named ladder, 1e-9 to 1.")]
+Ratio = Annotated[float, typer.Option(help="geometric: each place's share of the one before.")]
+Fraction = Annotated[float, typer.Option(help="bottom-fraction: share of places at the floor.")]
+MassOption = Annotated[
+    Mass,
+    typer.Option(
+        "--mass",
+        help="What the kept sum counts: sequences (plain sum), or tokens for a token-mean loss.",
+    ),
+]
+UseConfidence = Annotated[
+    bool,
+    typer.Option(
+        "--use-confidence/--ignore-confidence",
+        help="Move weights toward 1 where the votes of a group disagree.",
+    ),
+]
+EstimatorOption = Annotated[
+    Estimator,
+    typer.Option("--estimator", help="How advantages are computed where the file has none."),
+]
+Ddof = Annotated[int, typer.Option(help="grpo: 1 for the sample deviation, 0 for the population.")]
+Epsilon = Annotated[float, typer.Option(help="grpo: added to the standard deviation.")]

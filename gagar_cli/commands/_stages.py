@@ -1,0 +1,215 @@
+"""The four stages as commands run them: with progress, summary and notes.
+
+`run` calls these one after the other; each of the other commands calls one.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gagar_cli.commands._console import error_line, progress_bar, summary
+from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
+
+if TYPE_CHECKING:
+    from gagar_cli.grading.contract import Grader, Usage
+    from gagar_cli.rollouts import Rollouts
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How a command talks: JSON summaries, or none."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+
+def open_rollouts(
+    input_: str | None, col: Sequence[str] | None, pass_threshold: float | None
+) -> "Rollouts":
+    """Open the input with its column names."""
+    from gagar_cli.parquet_io import open_source
+    from gagar_cli.rollouts import Rollouts
+    from gagar_cli.schema import ColumnNames
+
+    names = ColumnNames.parse(col or ())
+    return Rollouts.of(open_source(input_), names, pass_threshold)
+
+
+def target_of(output: str | None, input_: str | None, stage: str) -> str:
+    """Return where the output goes: as said, else a pipe, else beside the input."""
+    from gagar_cli.parquet_io import STDIO, default_output
+
+    if output is not None:
+        return output
+    return default_output(input_, stage) if sys.stdout.isatty() else STDIO
+
+
+def write(rollouts: "Rollouts", target: str) -> None:
+    """Write the result, and say where, unless it is a pipe."""
+    from gagar_cli.parquet_io import STDIO
+
+    rollouts.write(target)
+    if target != STDIO:
+        error_line(f"wrote {target}")
+
+
+def do_filter(
+    rollouts: "Rollouts", options: FilterOptions, rejected: str | None, talk: Talk
+) -> "Rollouts":
+    """Keep the groups with contrast; save the others where asked."""
+    from gagar_cli.errors import located
+    from gagar_cli.filtering import filter_rollouts
+
+    table = rollouts.read("group_id", "rollout_id", rollouts.verdict())
+    with located(rollouts.source.name):
+        result = filter_rollouts(table, options, rollouts.pass_threshold)
+    if rejected is not None:
+        rollouts.write_rejected(rejected, result.keep, result.reason)
+    found = result.summary
+    notes = []
+    if found.groups and not found.groups_kept:
+        notes.append(
+            "no group holds both passing and failing rollouts"
+            + ("; see --pass-threshold" if rollouts.verdict() == "reward" else "")
+        )
+    summary(
+        "filter",
+        {
+            "groups_kept": found.groups_kept,
+            "rollouts_kept": found.rollouts_kept,
+            "groups_dropped": dict(found.groups_dropped),
+            "rollouts_dropped": dict(found.rollouts_dropped),
+        },
+        notes=notes,
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
+    return rollouts.only(result.keep, "filter", options)
+
+
+def do_assemble(
+    rollouts: "Rollouts",
+    options: AssembleOptions,
+    repos: Sequence[str] | None,
+    repo_map: Sequence[str] | None,
+    jobs: int | None,
+    talk: Talk,
+) -> "Rollouts":
+    """Build a workspace for each group."""
+    from gagar_cli.assembling import assemble
+    from gagar_cli.workspace.repositories import RepositoryFinder, read_repo_map
+
+    beside = [rollouts.source.folder] if rollouts.source.folder else []
+    finder = RepositoryFinder(
+        roots=[Path(folder) for folder in repos] if repos else [*beside, Path.cwd()],
+        cache=Path(options.root) / ".sources",
+        mapping=read_repo_map(repo_map or ()),
+    )
+    with progress_bar("assembling groups", quiet=talk.quiet) as progress:
+        result, found = assemble(
+            rollouts,
+            finder,
+            options,
+            jobs=jobs or os.cpu_count() or 1,
+            progress=lambda done, total: progress(done, total, ""),
+        )
+    summary(
+        "assemble",
+        {
+            "groups": found.groups,
+            "kept_as_they_were": found.kept or None,
+            "without_repository": found.without_repository or None,
+            "patches": dict(found.statuses.most_common()),
+            "passing_not_applied": found.passing_not_applied,
+            "workspaces": str(Path(options.root).resolve()),
+        },
+        notes=found.notes,
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
+    return result
+
+
+def do_grade(rollouts: "Rollouts", options: GradeOptions, talk: Talk) -> tuple["Rollouts", int]:
+    """Rank the passing candidates; return also how many groups that needed a grade have none."""
+    from gagar_cli.grading.stage import grade
+
+    grader = _grader(options)
+    with progress_bar("grading groups", quiet=talk.quiet) as progress:
+
+        def tell(done: int, total: int, usage: "Usage") -> None:
+            tokens = usage.prompt_tokens + usage.completion_tokens
+            progress(done, total, f"{tokens:,} tokens" if tokens else "")
+
+        result, found = grade(rollouts, grader, options, tell)
+    usage = found.usage
+    summary(
+        "grade",
+        {
+            "grader": found.grader + ("" if options.url else " (offline; no --grader-url given)"),
+            "graded": found.graded,
+            "single": found.single,
+            "none_passing": found.none_passing,
+            "ungraded": sum(found.ungraded.values()),
+            "not_ranked": found.rollouts_not_ranked or None,
+            "mean_confidence": found.mean_confidence,
+            "requests": usage.requests or None,
+            "retries": usage.retries or None,
+            "prompt_tokens": usage.prompt_tokens or None,
+            "completion_tokens": usage.completion_tokens or None,
+        },
+        notes=[
+            *usage.notes,
+            *(f"{count} ungraded: {reason}" for reason, count in found.ungraded.most_common(5)),
+        ],
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
+    return result, sum(found.ungraded.values())
+
+
+def _grader(options: GradeOptions) -> "Grader":
+    if options.url is None:
+        from gagar_cli.grading.builtin import BuiltinGrader
+
+        return BuiltinGrader()
+    from gagar_cli.grading.agent import AgentGrader
+
+    return AgentGrader(options)
+
+
+def do_redistribute(rollouts: "Rollouts", options: RedistributeOptions, talk: Talk) -> "Rollouts":
+    """Redistribute the advantages."""
+    from gagar_cli.errors import located
+    from gagar_cli.redistributing import redistribute_rollouts
+
+    rollouts = rollouts.without("redistribute")
+    table = rollouts.read(
+        "group_id",
+        "rollout_id",
+        rollouts.verdict(),
+        "rank",
+        optional=("reward", "advantage", "grade_confidence", "num_tokens"),
+    )
+    with located(rollouts.source.name):
+        columns, found = redistribute_rollouts(table, options, rollouts.pass_threshold)
+    summary(
+        "redistribute",
+        {
+            "groups": found.groups,
+            "groups_moved": found.groups_moved,
+            "rollouts_ranked": found.rollouts_ranked,
+            "credit_weights": f"{found.weight_low:.4g} to {found.weight_high:.4g}",
+            "largest_sum_error": found.sum_error,
+            "advantage": f"computed ({options.estimator})"
+            if found.advantage_computed
+            else "as in the file",
+        },
+        notes=[],
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
+    return rollouts.with_columns(columns, "redistribute", options)

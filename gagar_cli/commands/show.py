@@ -1,0 +1,137 @@
+"""`gagar show`."""
+
+import json as json_module
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gagar_cli.commands import _options as o
+from gagar_cli.commands._stages import open_rollouts
+from gagar_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from gagar_cli.viewing import GroupRow
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Parquet of any stage, or -.")]
+Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="One group, with its rollouts.")]
+Limit = Annotated[int, typer.Option(min=1, help="Groups listed at the most.")]
+
+
+def show_command(
+    file: File,
+    group: Group = None,
+    limit: Limit = 40,
+    pass_threshold: o.PassThreshold = None,
+    col: o.Col = None,
+    json: o.Json = False,
+) -> None:
+    """Show groups, ranks, reasons, weights, and advantages before and after.
+
+    With --json, one line of JSON per group or rollout on standard output.
+
+    Example: gagar show out.parquet
+    """
+    from gagar_cli.viewing import group_rows, rollout_rows
+
+    rollouts = open_rollouts(file, col, pass_threshold)
+    if group is not None:
+        rows = rollout_rows(rollouts, group)
+        if not rows:
+            raise DataError(rollouts.source.name, f"has no group {group!r}", f"gagar show {file}")
+        if json:
+            _print_json(rows)
+        else:
+            _print_group(group, rows)
+        return
+    groups = group_rows(rollouts)
+    if json:
+        _print_json([entry.as_dict() for entry in groups])
+    else:
+        _print_groups(groups, limit, file)
+
+
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        typer.echo(json_module.dumps(row, ensure_ascii=False))
+
+
+def _print_groups(groups: list["GroupRow"], limit: int, file: str) -> None:
+    heads = ["group", "rollouts", "passed", "failed", "grade", "confidence", "weights", "best"]
+    rows = [
+        [
+            entry.group_id,
+            str(entry.rollouts),
+            str(entry.passed),
+            str(entry.failed),
+            entry.grade or "",
+            "" if entry.confidence is None else f"{entry.confidence:.2f}",
+            "" if entry.weights is None else f"{entry.weights[0]:.2f} to {entry.weights[1]:.2f}",
+            ", ".join(entry.best),
+        ]
+        for entry in groups[:limit]
+    ]
+    _print(heads, rows)
+    if len(groups) > limit:
+        typer.echo(f"… and {len(groups) - limit} more groups; --limit {len(groups)} shows all")
+    typer.echo(f"{len(groups)} groups. One of them: gagar show {file} GROUP")
+
+
+def _print_group(group: str, rows: list[dict[str, Any]]) -> None:
+    names = [name for name in _HEADS if name in rows[0]]
+    shown = [name for name in names if any(row[name] not in (None, "", []) for row in rows)]
+    typer.echo(f"group {group}")
+    _print([_HEADS[n] for n in shown], [[_cell(row[n]) for n in shown] for row in rows])
+    for row in rows:
+        if row.get("grade_reason"):
+            typer.echo(f"{row.get('candidate') or row['rollout_id']}: {row['grade_reason']}")
+
+
+_NAMES = {"group", "best", "flags", "rollout"}
+_PIPE_WIDTH = 1000
+
+# Ids may be long, so they stand last, where a narrow terminal cuts them rather than a number.
+_HEADS = {
+    "candidate": "as",
+    "rank": "rank",
+    "verdict": "verdict",
+    "advantage": "before",
+    "credit_weight": "weight",
+    "redistributed_advantage": "after",
+    "files_changed": "files",
+    "lines_added": "+",
+    "lines_removed": "-",
+    "patch_status": "patch",
+    "grade_flags": "flags",
+    "rollout_id": "rollout",
+}
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _print(heads: list[str], rows: list[list[str]]) -> None:
+    """Draw a table; on a narrow terminal only the columns of names are cut."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head, *cells in zip(heads, *rows, strict=True):
+        width = max(map(len, [head, *cells]))
+        table.add_column(
+            head,
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=min(width, 16) if head in _NAMES else width,
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    # What is piped is no screen: it keeps its full width, so that nothing is cut.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
