@@ -57,7 +57,7 @@ def _print_json(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_groups(groups: list["GroupRow"], limit: int, file: str) -> None:
-    heads = ["group", "rollouts", "passed", "failed", "grade", "confidence", "weights", "best"]
+    heads = ["group", "n", "passed", "failed", "grade", "sure", "weights", "best"]
     rows = [
         [
             entry.group_id,
@@ -74,11 +74,15 @@ def _print_groups(groups: list["GroupRow"], limit: int, file: str) -> None:
     _print(heads, rows)
     if len(groups) > limit:
         typer.echo(f"… and {len(groups) - limit} more groups; --limit {len(groups)} shows all")
-    typer.echo(f"{len(groups)} groups. One of them: gagar show {file} GROUP")
+    count = f"{len(groups)} group{'s' * (len(groups) != 1)}"
+    typer.echo(f"{count}; sure is the grade's confidence. One of them: gagar show {file} GROUP")
 
 
 def _print_group(group: str, rows: list[dict[str, Any]]) -> None:
+    rows = [{**row, "change": _change(row)} for row in rows]
     names = [name for name in _HEADS if name in rows[0]]
+    if all(row.get("patch_status") in {None, "applied"} for row in rows):
+        names = [name for name in names if name != "patch_status"]
     shown = [name for name in names if any(row[name] not in (None, "", []) for row in rows)]
     typer.echo(f"group {group}")
     _print([_HEADS[n] for n in shown], [[_cell(row[n]) for n in shown] for row in rows])
@@ -98,13 +102,17 @@ _HEADS = {
     "advantage": "before",
     "credit_weight": "weight",
     "redistributed_advantage": "after",
-    "files_changed": "files",
-    "lines_added": "+",
-    "lines_removed": "-",
+    "change": "files and lines",
     "patch_status": "patch",
     "grade_flags": "flags",
     "rollout_id": "rollout",
 }
+
+
+def _change(row: dict[str, Any]) -> str:
+    if row.get("files_changed") is None:
+        return ""
+    return f"{row['files_changed']}: +{row['lines_added']} -{row['lines_removed']}"
 
 
 def _cell(value: object) -> str:
@@ -116,22 +124,28 @@ def _cell(value: object) -> str:
 
 
 def _print(heads: list[str], rows: list[list[str]]) -> None:
-    """Draw a table; on a narrow terminal only the columns of names are cut."""
+    """Draw a table; where the terminal is narrow, only the columns of names are cut."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for head, *cells in zip(heads, *rows, strict=True):
-        width = max(map(len, [head, *cells]))
-        table.add_column(
-            head,
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=min(width, 16) if head in _NAMES else width,
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
     # What is piped is no screen: it keeps its full width, so that nothing is cut.
-    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    names = [place for place, head in enumerate(heads) if head in _NAMES]
+    others = sum(width + 3 for place, width in enumerate(widths) if place not in names)
+    left = console.width - others - 3 * len(names)
+    for share, place in zip(range(len(names), 0, -1), names, strict=True):
+        widths[place] = min(widths[place], max(8, left // share))
+        left -= widths[place]
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head, width in zip(heads, widths, strict=True):
+        table.add_column(head, no_wrap=True, width=width)
+    for row in rows:
+        cells = [Text(cell) for cell in row]
+        for cell, width in zip(cells, widths, strict=True):
+            cell.truncate(width, overflow="ellipsis")
+        table.add_row(*cells)
+    console.print(table)
