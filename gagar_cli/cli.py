@@ -49,10 +49,19 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:  # noqa: FBT001
+    if asked:
+        typer.echo(f"gagar {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _gagar(
     version: Annotated[  # noqa: FBT002
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Score rollouts of code agents beyond pass and fail.
@@ -60,9 +69,6 @@ def _gagar(
     Each stage reads and writes Parquet, one row per rollout, and can be piped:
     gagar filter r.parquet | gagar assemble | gagar grade | gagar redistribute > out.parquet
     """
-    if version:
-        typer.echo(f"gagar {__version__}")
-        raise typer.Exit
 
 
 class TerminatedError(BaseException):
@@ -119,7 +125,9 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
-        error_line(f"error: {error.format_message()} Next: gagar --help")
+        # Without a word after it, gagar shows its help, which is all there is to say.
+        if error.format_message():
+            error_line(f"error: {error.format_message()} Next: gagar --help")
         code = USAGE
     except typer.Abort:
         code = INTERRUPTED

@@ -39,12 +39,16 @@ def open_rollouts(
 
 
 def target_of(output: str | None, input_: str | None, stage: str) -> str:
-    """Return where the output goes: as said, else a pipe, else beside the input."""
-    from gagar_cli.parquet_io import STDIO, default_output
+    """Return where the output goes: as said, else a pipe, else beside the input.
 
-    if output is not None:
-        return output
-    return default_output(input_, stage) if sys.stdout.isatty() else STDIO
+    One that cannot be written raises OutputError, before any work is spent on it.
+    """
+    from gagar_cli.parquet_io import STDIO, check_target, default_output
+
+    beside = default_output(input_, stage) if sys.stdout.isatty() else STDIO
+    target = beside if output is None else output
+    check_target(target)
+    return target
 
 
 def write(rollouts: "Rollouts", target: str) -> None:

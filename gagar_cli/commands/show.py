@@ -148,4 +148,7 @@ def _print(heads: list[str], rows: list[list[str]]) -> None:
         for cell, width in zip(cells, widths, strict=True):
             cell.truncate(width, overflow="ellipsis")
         table.add_row(*cells)
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())

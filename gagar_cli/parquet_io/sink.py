@@ -1,5 +1,6 @@
 """Write Parquet: a path, a URI, a pipe; all or nothing."""
 
+import errno
 import io
 import os
 import shutil
@@ -126,8 +127,21 @@ def open_sink(target: str, schema: pa.Schema, like: Source) -> Iterator[Sink]:
         raise OutputError(
             target if target != STDIO else "standard output",
             f"cannot be written ({error.strerror or error})",
-            "free some space, or name another -o",
+            "free some space" if error.errno == errno.ENOSPC else "name another -o",
         ) from error
+
+
+def check_target(target: str) -> None:
+    """Raise OutputError where a file cannot be made at a path, before any work is spent on it."""
+    if target == STDIO or target.startswith(REMOTE):
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise OutputError(target, "is a folder, expected a file name", "name another -o")
+    if not path.parent.is_dir():
+        raise OutputError(target, "its folder is not there", f"mkdir -p {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OutputError(target, "may not be written", "name another -o")
 
 
 @contextmanager
@@ -143,8 +157,7 @@ def _sink_on(stream: IO[bytes], schema: pa.Schema, like: Source) -> Iterator[Sin
 
 @contextmanager
 def _renamed(path: Path) -> Iterator[IO[bytes]]:
-    if path.is_dir():
-        raise OutputError(str(path), "is a folder, expected a file name")
+    check_target(str(path))
     real = Path(os.path.realpath(path))
     if real.exists() and not real.is_file():  # a device or a named pipe has no "whole or not"
         with real.open("wb") as stream:
