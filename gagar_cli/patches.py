@@ -15,6 +15,7 @@ from gagar_cli.errors import DataError
 
 _HEADER = re.compile(rb"^(diff --git |--- .*\n\+\+\+ |Binary files )", re.MULTILINE)
 _HUNK = re.compile(rb"^@@ -\d", re.MULTILINE)
+_HUNK_HEADER = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _PATH_LINE = re.compile(rb"^(?:--- |\+\+\+ |rename (?:from|to) )(.*?)(?:\t.*)?\r?$", re.MULTILINE)
 _OCTAL = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
@@ -102,6 +103,47 @@ def without_dataless_binaries(raw: bytes) -> tuple[bytes, int]:
     sections = _SECTION.split(raw)
     kept = [s for s in sections if not re.search(rb"^Binary files .* differ\r?$", s, re.MULTILINE)]
     return b"".join(kept), len(sections) - len(kept)
+
+
+def recounted(raw: bytes) -> bytes:
+    """Set the line counts of each hunk header to what the hunk's body has.
+
+    Empty lines that end a body beyond what its header counts are no part of it: prose or another
+    diff may follow. A patch whose counts are right stays as it is.
+    """
+    lines = raw.removesuffix(b"\n").split(b"\n")
+    header: int | None = None
+    body: list[bytes] = []
+
+    def close() -> None:
+        if header is not None and (match := _HUNK_HEADER.match(lines[header])):
+            while body and not body[-1] and _side(body, b" -") > int(match[2] or 1):
+                body.pop()
+            counts = (match[1], _side(body, b" -"), match[3], _side(body, b" +"))
+            if (int(match[2] or 1), int(match[4] or 1)) != (counts[1], counts[3]):
+                lines[header] = b"@@ -%s,%d +%s,%d @@" % counts + lines[header][match.end() :]
+        body.clear()
+
+    for number, line in enumerate(lines):
+        next_line = lines[number + 1] if number + 1 < len(lines) else b""
+        if _HUNK_HEADER.match(line):
+            close()
+            header = number
+        elif line.startswith(b"--- ") and next_line.startswith(b"+++ "):
+            close()
+            header = None
+        elif header is not None and line[:1] in {b" ", b"+", b"-", b"\\", b"", b"\r"}:
+            body.append(line)
+        else:
+            close()
+            header = None
+    close()
+    return b"\n".join(lines) + b"\n" * raw.endswith(b"\n")
+
+
+def _side(body: list[bytes], signs: bytes) -> int:
+    """Count the lines of one side of a hunk; an empty line is context that lost its blank."""
+    return sum(not line.strip(b"\r") or line[:1] in signs for line in body)
 
 
 def named_paths(raw: bytes, strip: int = 1) -> tuple[bytes, ...]:

@@ -26,6 +26,6 @@ def assemble_command(
     Example: gagar assemble kept.parquet --repos sample_groups -o assembled.parquet
     """
     options = AssembleOptions(root, checkout, missing_repo, not no_repo, seed)
-    rollouts = open_rollouts(input_, col, pass_threshold)
     target = target_of(output, input_, "assemble")
+    rollouts = open_rollouts(input_, col, pass_threshold)
     write(do_assemble(rollouts, options, repos, repo_map, jobs, Talk(json, quiet)), target)

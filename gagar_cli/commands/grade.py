@@ -40,8 +40,8 @@ def grade_command(
         max_output_tokens=max_output_tokens,
         seed=seed,
     )
-    rollouts = open_rollouts(input_, col, pass_threshold)
     target = target_of(output, input_, "grade")
+    rollouts = open_rollouts(input_, col, pass_threshold)
     graded, ungraded = do_grade(rollouts, options, Talk(json, quiet))
     write(graded, target)
     return 0 if allow_ungraded else ungraded

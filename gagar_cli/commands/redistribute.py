@@ -30,6 +30,6 @@ def redistribute_command(
     options = RedistributeOptions(
         weights, floor, ratio, fraction, keep_sum, mass, use_confidence, estimator, ddof, epsilon
     )
-    rollouts = open_rollouts(input_, col, pass_threshold)
     target = target_of(output, input_, "redistribute")
+    rollouts = open_rollouts(input_, col, pass_threshold)
     write(do_redistribute(rollouts, options, Talk(json, quiet)), target)

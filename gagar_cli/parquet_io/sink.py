@@ -158,11 +158,11 @@ def _sink_on(stream: IO[bytes], schema: pa.Schema, like: Source) -> Iterator[Sin
 @contextmanager
 def _renamed(path: Path) -> Iterator[IO[bytes]]:
     check_target(str(path))
-    real = Path(os.path.realpath(path))
-    if real.exists() and not real.is_file():  # a device or a named pipe has no "whole or not"
-        with real.open("wb") as stream:
+    if path.exists() and not path.is_file():  # a device or a named pipe has no "whole or not"
+        with path.open("wb") as stream:
             yield stream
         return
+    real = Path(os.path.realpath(path))
     temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("xb") as stream:

@@ -225,10 +225,8 @@ def default_output(spec: str | None, stage: str) -> str:
     if spec.startswith(REMOTE):
         return f"{spec.rstrip('/').removesuffix('.parquet')}.{stage}.parquet"
     path = Path(spec)
-    if not path.exists():  # a glob names the output by the folder before its first wildcard
-        parts = [part for part in path.parts if not glob.has_magic(part)]
-        path = Path(*parts) if len(parts) < len(path.parts) and parts else Path("rollouts")
+    if glob.has_magic(spec) and not path.exists():  # named by the folder above its wildcards
+        plain = [part for part in path.parts if not glob.has_magic(part)]
+        path = Path(*plain) if plain else Path("rollouts")
     stem = path.name.removesuffix(".parquet") or path.resolve().name
-    return str(
-        path.with_name(f"{stem}.{stage}.parquet") if path.name else f"{stem}.{stage}.parquet"
-    )
+    return str(path.parent / f"{stem}.{stage}.parquet")

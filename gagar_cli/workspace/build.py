@@ -25,7 +25,14 @@ from typing import Any
 
 from gagar_cli.errors import DataError
 from gagar_cli.options import AssembleOptions, Checkout
-from gagar_cli.patches import SUBMODULE_MODE, PatchFacts, is_diff, read_diff, with_clean_edges
+from gagar_cli.patches import (
+    SUBMODULE_MODE,
+    PatchFacts,
+    is_diff,
+    read_diff,
+    recounted,
+    with_clean_edges,
+)
 from gagar_cli.ranking import labels
 from gagar_cli.workspace.applying import Applied, apply_patch
 from gagar_cli.workspace.repositories import Repository
@@ -205,12 +212,18 @@ def _write_touched(store: ObjectStore, base: str, tree: str, place: Path) -> Non
 def _from_diff(label: str, raw: bytes | None, folder: Path) -> Candidate:
     """Make a candidate without a repository: only its diff, applied to nothing."""
     patch = with_clean_edges(raw or b"")
-    _write_diff(folder / "candidates" / label, patch)
     if not patch.strip():
-        return _candidate(label, Applied("empty", "no patch" if raw is None else "", None), b"")
-    if not is_diff(patch):
-        return _candidate(label, Applied("failed", "prose instead of a diff", None), None)
-    return _candidate(label, Applied("diff-only", "no repository", None), patch)
+        applied = Applied("empty", "no patch" if raw is None else "", None)
+        patch = b""
+    elif not is_diff(patch):
+        applied = Applied("failed", "prose instead of a diff", None)
+    else:
+        applied = Applied("diff-only", "no repository", None)
+        right = recounted(patch)
+        if right != patch:
+            applied, patch = Applied("diff-only", "no repository; hunks recounted", None), right
+    _write_diff(folder / "candidates" / label, patch)
+    return _candidate(label, applied, None if applied.status == "failed" else patch)
 
 
 def _write_diff(place: Path, diff: bytes) -> None:
