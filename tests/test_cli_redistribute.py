@@ -23,14 +23,14 @@ def run(tmp_path, table, *options):
 
 
 def test_ranks_of_any_origin_are_enough(tmp_path):
-    out = run(tmp_path, ranked(advantage=[[1.0, 1.0, 1.0, -3.0]]))
+    out = run(tmp_path, ranked(advantage=[1.0, 1.0, 1.0, -3.0]))
     # Places 1 and 2 weigh 1 and 0.5; the pair's sum of 2 is restored by 2 / 1.5.
     assert out["credit_weight"].to_pylist() == pytest.approx([4 / 3, 2 / 3, 1, 1])
     assert out["redistributed_advantage"].to_pylist() == pytest.approx([4 / 3, 2 / 3, 1, -3])
 
 
 def test_without_keeping_the_sum_lower_ranks_only_lose(tmp_path):
-    out = run(tmp_path, ranked(advantage=[[1.0, 1.0, 1.0, -3.0]]), "--no-keep-sum")
+    out = run(tmp_path, ranked(advantage=[1.0, 1.0, 1.0, -3.0]), "--no-keep-sum")
     assert out["redistributed_advantage"].to_pylist() == [1, 0.5, 1, -3]
 
 
@@ -44,13 +44,13 @@ def test_without_keeping_the_sum_lower_ranks_only_lose(tmp_path):
     ],
 )
 def test_each_ladder_weighs_the_second_place_as_it_says(tmp_path, options, second):
-    table = ranked(advantage=[[1.0, 1.0, 1.0, -3.0]])
+    table = ranked(advantage=[1.0, 1.0, 1.0, -3.0])
     out = run(tmp_path, table, "--no-keep-sum", *options)
     assert out["credit_weight"].to_pylist() == pytest.approx([1, second, 1, 1])
 
 
 def test_tokens_are_the_mass_of_a_token_mean_loss(tmp_path):
-    table = ranked(advantage=[[1.0, 1.0, 1.0, -3.0]], num_tokens=[[100, 300, 1, 1]])
+    table = ranked(advantage=[1.0, 1.0, 1.0, -3.0], num_tokens=[100, 300, 1, 1])
     out = run(tmp_path, table, "--mass", "tokens")
     a, b, *_ = out["redistributed_advantage"].to_pylist()
     assert 100 * a + 300 * b == pytest.approx(400, rel=1e-12)
@@ -58,14 +58,14 @@ def test_tokens_are_the_mass_of_a_token_mean_loss(tmp_path):
 
 
 def test_no_confidence_moves_nothing_unless_it_is_ignored(tmp_path):
-    table = ranked(advantage=[[1.0, 1.0, 1.0, -3.0]], grade_confidence=[[0.0, 0.0, None, None]])
+    table = ranked(advantage=[1.0, 1.0, 1.0, -3.0], grade_confidence=[0.0, 0.0, None, None])
     assert run(tmp_path, table)["credit_weight"].to_pylist() == [1, 1, 1, 1]
     out = run(tmp_path, table, "--ignore-confidence")
     assert out["credit_weight"].to_pylist() == pytest.approx([4 / 3, 2 / 3, 1, 1])
 
 
 def test_advantages_are_computed_where_absent_and_computed_anew_when_run_again(tmp_path):
-    first = run(tmp_path, ranked(reward=[[1.0, 1.0, 1.0, 0.0]]), "--estimator", "dr-grpo")
+    first = run(tmp_path, ranked(reward=[1.0, 1.0, 1.0, 0.0]), "--estimator", "dr-grpo")
     assert first["advantage"].to_pylist() == [0.25, 0.25, 0.25, -0.75]
     pq.write_table(first, tmp_path / "in.parquet")
     ok("redistribute", tmp_path / "in.parquet", "--estimator", "rloo", "-o", tmp_path / "2.parquet")
@@ -93,11 +93,11 @@ def test_a_mapped_rank_is_read_and_the_users_column_stays(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "options", "words"),
     [
-        ({"advantage": [[float("inf"), 1.0, 1.0, 1.0]]}, [], "infinite advantage"),
-        ({"grade_confidence": [[0.5, 0.6, None, None]]}, [], "grade_confidence"),
-        ({"num_tokens": [[1, None, 1, 1]]}, ["--mass", "tokens"], "num_tokens"),
+        ({"advantage": [float("inf"), 1.0, 1.0, 1.0]}, [], "infinite advantage"),
+        ({"grade_confidence": [0.5, 0.6, None, None]}, [], "grade_confidence"),
+        ({"num_tokens": [1, None, 1, 1]}, ["--mass", "tokens"], "num_tokens"),
         ({}, ["--mass", "tokens"], "num_tokens"),
-        ({"advantage": [["1", "1", "1", "1"]]}, [], "'advantage' has type string"),
+        ({"advantage": ["1", "1", "1", "1"]}, [], "'advantage' has type string"),
     ],
 )
 def test_bad_columns_get_one_line_and_no_output(tmp_path, columns, options, words):
