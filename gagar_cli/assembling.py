@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,12 +14,10 @@ import pyarrow as pa
 from gagar_cli.errors import DataError, OutputError, SourceError, located
 from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.options import AssembleOptions, MissingRepo
-from gagar_cli.rollouts import Rollouts, stage_table
+from gagar_cli.rollouts import Progress, Rollouts, stage_table
 from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
 from gagar_cli.workspace.build import Built, GroupPatches, build_workspace, open_store
 from gagar_cli.workspace.repositories import Repository, RepositoryFinder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)

@@ -5,9 +5,10 @@ A value that makes no sense raises OptionError when the object is made.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from types import MappingProxyType
 
 from gagar_cli.errors import OptionError
 
@@ -87,6 +88,11 @@ class AssembleOptions:
     seed: int = 0
 
 
+# How fast and how patiently something is done leaves no trace in the data, so these options are
+# not recorded in a file's metadata: the same answers give the same bytes.
+_UNRECORDED = MappingProxyType({"recorded": False})
+
+
 @dataclass(frozen=True, slots=True)
 class GradeOptions:
     """Where the grader is and how far it may go; times in seconds.
@@ -94,13 +100,13 @@ class GradeOptions:
     Without a `url` the built-in grader ranks, offline.
     """
 
-    url: str | None = None
+    url: str | None = field(default=None, metadata=_UNRECORDED)  # may hold a password
     model: str | None = None
     votes: int = 1
     max_turns: int = 24
-    concurrency: int = 16
-    request_timeout: float = 300.0
-    retries: int = 4
+    concurrency: int = field(default=16, metadata=_UNRECORDED)
+    request_timeout: float = field(default=300.0, metadata=_UNRECORDED)
+    retries: int = field(default=4, metadata=_UNRECORDED)
     temperature: float = 0.7
     max_output_tokens: int = 4096
     seed: int = 0

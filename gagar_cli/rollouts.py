@@ -5,18 +5,23 @@ it needs with `read`, and hands back the rows to keep or the columns to add; the
 `Rollouts`, so that stages chain in memory just as they do through files.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gagar_cli.errors import DataError, OptionError, located
+from gagar_cli.errors import DataError, located
 from gagar_cli.parquet_io import Source, open_sink
 from gagar_cli.provenance import KEY, Provenance, StageRecord
 from gagar_cli.schema import STAGE_COLUMNS, ColumnNames, require, verdict_column
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ class Rollouts:
         for batch, _ in self._kept_batches([self.names[name] for name in canonical]):
             yield pa.RecordBatch.from_arrays(batch.columns, names=list(canonical))
 
-    def only(self, keep: NDArray[np.bool_], stage: str, options: object) -> "Rollouts":
+    def only(self, keep: NDArray[np.bool_], stage: str, options: "DataclassInstance") -> "Rollouts":
         """Return the rows where `keep`, (kept rows,) bool, holds."""
         rows = np.arange(self.source.rows) if self.keep is None else np.flatnonzero(self.keep)
         whole = np.zeros(self.source.rows, dtype=bool)
@@ -131,7 +136,9 @@ class Rollouts:
             added={name: column for name, column in self.added.items() if name not in own},
         )
 
-    def with_columns(self, columns: pa.Table, stage: str, options: object) -> "Rollouts":
+    def with_columns(
+        self, columns: pa.Table, stage: str, options: "DataclassInstance"
+    ) -> "Rollouts":
         """Return this with a stage's columns, canonically named, one value per kept row.
 
         Call `without` first. A column that the input has of its own raises DataError: input is
@@ -153,18 +160,23 @@ class Rollouts:
             provenance=self.provenance.with_stage(record),
         )
 
-    def write(self, target: str) -> None:
-        """Write the kept rows: the source's columns bit for bit, then those added."""
+    def write(self, target: str, progress: Progress = lambda _done, _all: None) -> None:
+        """Write the kept rows: the source's columns bit for bit, then those added.
+
+        `progress` is told rows written and all rows to write.
+        """
+        total = self.source.rows if self.keep is None else int(self.keep.sum())
         schema = self.schema
         stored = [name for name in self.source.schema.names if name not in self.dropped]
         added = pa.table(dict(self.added)) if self.added else None
         with open_sink(target, schema, self.source) as sink:
-            for batch, start in self._kept_batches(stored):
+            for batch, start in self._kept_batches(stored if self.dropped else None):
                 arrays = list(batch.columns)
                 if added is not None:
                     part = added.slice(start, len(batch)).combine_chunks()
                     arrays += [_one_chunk(column) for column in part.columns]
                 sink.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                progress(start + len(batch), total)
 
     def write_rejected(self, target: str, keep: NDArray[np.bool_], reason: pa.Array) -> None:
         """Write the rows of the source that are not kept, with their `reject_reason`."""
@@ -174,7 +186,7 @@ class Rollouts:
         column = pa.chunked_array([reason.filter(pa.array(~keep))])
         replace(rejected, added={"reject_reason": column}).write(target)
 
-    def _kept_batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _kept_batches(self, columns: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield batches of the kept rows, each with the number of kept rows before it."""
         read = kept = 0
         for batch in self.source.batches(columns):
@@ -192,11 +204,13 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
-def _plain(options: object) -> dict[str, Any]:
-    """Return a stage's options as JSON values."""
-    if not is_dataclass(options) or isinstance(options, type):
-        raise OptionError("options", f"got {options!r}, expected a dataclass")
-    return asdict(options)
+def _plain(options: "DataclassInstance") -> dict[str, Any]:
+    """Return the options of a stage that decide what it writes, as JSON values."""
+    return {
+        entry.name: getattr(options, entry.name)
+        for entry in fields(options)
+        if entry.metadata.get("recorded", True)
+    }
 
 
 def stage_table(stage: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:

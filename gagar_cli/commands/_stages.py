@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gagar_cli.commands._console import error_line, progress_bar, summary
+from gagar_cli.errors import OptionError
 from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def open_rollouts(
     return Rollouts.of(open_source(input_), names, pass_threshold)
 
 
-def target_of(output: str | None, input_: str | None, stage: str) -> str:
+def target_of(
+    output: str | None, input_: str | None, stage: str, rejected: str | None = None
+) -> str:
     """Return where the output goes: as said, else a pipe, else beside the input.
 
     One that cannot be written raises OutputError, before any work is spent on it.
@@ -48,15 +51,20 @@ def target_of(output: str | None, input_: str | None, stage: str) -> str:
     beside = default_output(input_, stage) if sys.stdout.isatty() else STDIO
     target = beside if output is None else output
     check_target(target)
+    if rejected is not None:
+        check_target(rejected)
+        if rejected == target:
+            raise OptionError("--rejected", f"got {rejected!r}, which is the output too")
     return target
 
 
-def write(rollouts: "Rollouts", target: str) -> None:
+def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
     """Write the result, and say where, unless it is a pipe."""
     from gagar_cli.parquet_io import STDIO
 
-    rollouts.write(target)
-    if target != STDIO:
+    with progress_bar("writing rows", quiet=talk.quiet) as progress:
+        rollouts.write(target, progress)
+    if target != STDIO and not talk.quiet:
         error_line(f"wrote {target}")
 
 

@@ -28,4 +28,5 @@ def assemble_command(
     options = AssembleOptions(root, checkout, missing_repo, not no_repo, seed)
     target = target_of(output, input_, "assemble")
     rollouts = open_rollouts(input_, col, pass_threshold)
-    write(do_assemble(rollouts, options, repos, repo_map, jobs, Talk(json, quiet)), target)
+    talk = Talk(json, quiet)
+    write(do_assemble(rollouts, options, repos, repo_map, jobs, talk), target, talk)

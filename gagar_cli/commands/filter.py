@@ -22,6 +22,7 @@ def filter_command(
     Example: gagar filter sample_groups/rollouts.parquet -o kept.parquet
     """
     options = FilterOptions(min_group_size, min_pass_rate, max_pass_rate)
-    target = target_of(output, input_, "filter")
+    target = target_of(output, input_, "filter", rejected)
     rollouts = open_rollouts(input_, col, pass_threshold)
-    write(do_filter(rollouts, options, rejected, Talk(json, quiet)), target)
+    talk = Talk(json, quiet)
+    write(do_filter(rollouts, options, rejected, talk), target, talk)

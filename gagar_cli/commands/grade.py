@@ -42,6 +42,7 @@ def grade_command(
     )
     target = target_of(output, input_, "grade")
     rollouts = open_rollouts(input_, col, pass_threshold)
-    graded, ungraded = do_grade(rollouts, options, Talk(json, quiet))
-    write(graded, target)
+    talk = Talk(json, quiet)
+    graded, ungraded = do_grade(rollouts, options, talk)
+    write(graded, target, talk)
     return 0 if allow_ungraded else ungraded

@@ -32,4 +32,5 @@ def redistribute_command(
     )
     target = target_of(output, input_, "redistribute")
     rollouts = open_rollouts(input_, col, pass_threshold)
-    write(do_redistribute(rollouts, options, Talk(json, quiet)), target)
+    talk = Talk(json, quiet)
+    write(do_redistribute(rollouts, options, talk), target, talk)

@@ -76,11 +76,11 @@ def run_command(
         weights, floor, ratio, fraction, keep_sum, mass, use_confidence, estimator, ddof, epsilon
     )
     talk = Talk(json, quiet)
-    target = target_of(output, input_, "run")
+    target = target_of(output, input_, "run", rejected)
 
     rollouts = open_rollouts(input_, col, pass_threshold)
     rollouts = do_filter(rollouts, filtering, rejected, talk)
     rollouts = do_assemble(rollouts, assembling, repos, repo_map, jobs, talk)
     rollouts, ungraded = do_grade(rollouts, grading, talk)
-    write(do_redistribute(rollouts, redistribution, talk), target)
+    write(do_redistribute(rollouts, redistribution, talk), target, talk)
     return 0 if allow_ungraded else ungraded
