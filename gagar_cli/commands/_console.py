@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import typer
 
@@ -40,12 +40,19 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _nothing(_done: int, _all: int, _remark: str = "") -> None:
+class Draw(Protocol):
+    """Is told how many are done, of how many, and a remark."""
+
+    def __call__(self, done: int, total: int, remark: str = "") -> None:
+        """Draw that."""
+
+
+def _nothing(done: int, total: int, remark: str = "") -> None:
     """Draw nothing."""
 
 
 @contextmanager
-def progress_bar(label: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(label: str, *, quiet: bool) -> Iterator[Draw]:
     """Lend a function that is told done, all, and a remark; it draws only on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield _nothing

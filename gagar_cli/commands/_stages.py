@@ -126,7 +126,7 @@ def do_assemble(
             finder,
             options,
             jobs=jobs or os.cpu_count() or 1,
-            progress=lambda done, total: progress(done, total, ""),
+            progress=progress,
         )
     summary(
         "assemble",
