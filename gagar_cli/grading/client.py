@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from gagar_cli.errors import GraderError, OptionError, UngradedError
 from gagar_cli.grading.contract import Usage
@@ -99,7 +100,7 @@ class ChatClient:
         from openai import AsyncOpenAI  # noqa: PLC0415  a second to import
 
         self.url = options.url or ""
-        if not self.url.startswith(("http://", "https://")):
+        if not _is_web_address(self.url):
             raise OptionError("--grader-url", f"got {self.url!r}, expected http://HOST:PORT/v1")
         self.model = options.model
         self._options = options
@@ -108,7 +109,7 @@ class ChatClient:
         self._slots = asyncio.Semaphore(options.concurrency)
         # Jitter spreads requests in time; it is no secret, and changes no answer.
         self._random = random.Random(f"{options.seed}\0back-off")  # noqa: S311  no secret
-        self._bounds = _BOUNDS
+        self._bounds: tuple[str, ...] = _BOUNDS
         self._stop: GraderError | None = None
         key = os.environ.get("GAGAR_GRADER_API_KEY") or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         key = key.strip()
@@ -149,7 +150,7 @@ class ChatClient:
             limited = {**request, bound: self._options.max_output_tokens}
             answer = await self._persist(
                 partial(self._api.chat.completions.with_raw_response.create, **limited),
-                read_reply,
+                _read_reply,
                 self._options.request_timeout,
             )
             if isinstance(answer, Reply):
@@ -227,6 +228,7 @@ class ChatClient:
         Starting, a server that is not there counts as one that stays away.
         """
         attempts = 1 + self._options.retries
+        failure = _Failure("not asked")
         for attempt in range(1, attempts + 1):
             async with self._slots:
                 if self._stop:
@@ -242,10 +244,11 @@ class ChatClient:
                 return _Failure(reason, answer.status)
             if starting and answer.status is None:
                 return answer
+            failure = answer
             if attempt < attempts:
                 wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
                 await self._sleep(answer.wait + wait * self._random.uniform(0.5, 1.0))
-        return _Failure(f"{answer.reason}, {attempts} attempts", answer.status)
+        return _Failure(f"{failure.reason}, {attempts} attempts", failure.status)
 
 
 async def _send(
@@ -270,6 +273,14 @@ async def _send(
     return read(response.content)
 
 
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or a bracket is left open
+        return False
+
+
 def _words(error: "APIStatusError") -> str:
     """Return what the server said: a status and its message, in one line."""
     body = error.body
@@ -291,7 +302,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds())
 
 
-def read_reply(raw: bytes) -> Reply | _Failure:
+def _read_reply(raw: bytes) -> Reply | _Failure:
     """Read a chat completion; one without a message is a failure."""
     body = _json(raw)
     choice = _at(_at(body, "choices"), 0)

@@ -1,0 +1,327 @@
+"""The tools of one vote: look at any tree under the vote's labels, and submit a ranking.
+
+Each returns text of bounded length, which says what it leaves out and how to get it. A mistake of
+the model is told to it as text; no tool raises for it. What the trees hold is fenced as data.
+"""
+
+import asyncio
+import json
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gagar_cli.errors import InvalidVerdictError, OptionError, SourceError
+from gagar_cli.grading.prompts import VoteView
+from gagar_cli.patches import readable
+from gagar_cli.ranking import Ranking, read_ranking
+from gagar_cli.workspace.view import BASE
+
+SUBMIT = "submit_ranking"
+
+_LINES = 300
+_CHARACTERS = 12_000
+_LINE_CHARACTERS = 1_000
+_ENTRIES = 200  # above this, a listing shows folders with their number of files
+_ARGUMENT_CHARACTERS = 2_000
+_SECONDS = 60.0  # for one tool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a vote submits: a ranking, and a note on each ranked label."""
+
+    ranking: Ranking
+    notes: Mapping[str, str]
+
+
+def read_verdict(arguments: Mapping[str, object], passing: Sequence[str]) -> Verdict:
+    """Read the arguments of `submit_ranking`; InvalidVerdictError says why there is no ranking.
+
+    Notes are taken as far as they are there: a label may lack one.
+    """
+    if "tiers" not in arguments:
+        raise InvalidVerdictError("tiers is missing")
+    ranking = read_ranking(arguments["tiers"], passing)
+    notes = arguments.get("notes")
+    return Verdict(
+        ranking,
+        {
+            label: " ".join(note.split())
+            for label, note in (notes if isinstance(notes, dict) else {}).items()
+            if label in passing and isinstance(note, str) and note.strip()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """A tool's arguments, read one by one; a wrong one raises OptionError, which names it."""
+
+    values: Mapping[str, object]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.values.get(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise OptionError(name, "is missing")
+        if not isinstance(value, str):
+            raise OptionError(name, f"got {_short(value)}, expected a string")
+        if "\0" in value or len(value) > _ARGUMENT_CHARACTERS:
+            raise OptionError(name, f"expected at most {_ARGUMENT_CHARACTERS} characters, no NUL")
+        return value
+
+    def path(self, name: str, default: str | None = None) -> str:
+        """Return a path in a tree, normal, "" for all of it."""
+        path = posixpath.normpath(self.text(name, default).strip("/"))
+        if path.split("/")[0] == "..":
+            raise OptionError(name, "leads out of the tree")
+        return "" if path == "." else path
+
+    def label(self, name: str, known: Sequence[str], default: str | None = None) -> str:
+        label = self.text(name, default)
+        if label not in known:
+            raise OptionError(name, f"got {_short(label)}, expected one of {', '.join(known)}")
+        return label
+
+    def line(self, name: str, default: int) -> int:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise OptionError(name, f"got {_short(value)}, expected a line number from 1")
+        return value
+
+
+class VoteTools:
+    """The tools over one group's workspace, with `schemas` as a request carries them."""
+
+    def __init__(self, view: VoteView) -> None:
+        """Offer what the workspace has: without trees only its diffs."""
+        self._view = view
+        self._candidates = tuple(sorted(view.names, key=lambda label: (len(label), label)))
+        self._trees = (BASE, *self._candidates)
+        tools: list[tuple[Callable[[_Arguments], str], str, dict[str, Any], tuple[str, ...]]]
+        tree = {"type": "string", "enum": list(self._trees), "description": "whose tree"}
+        start = _integer("first line to show, from 1")
+        folder = _string("only what is in this folder, or this file")
+        candidate = {"type": "string", "enum": list(self._candidates)}
+        diff: dict[str, Any] = {"candidate": candidate, "start_line": start}
+        tools = [(self._diff, "What a candidate changes, as a unified diff.", diff, ("candidate",))]
+        if view.workspace.has_trees:
+            diff["other"] = {**tree, "description": "changed from what; base unless given"}
+            diff["path"] = _string("only this file or folder")
+            tools += [
+                (
+                    self._list_files,
+                    "List the files of a tree; large folders as a number.",
+                    {"tree": tree, "folder": folder, "start_line": start},
+                    ("tree",),
+                ),
+                (
+                    self._read_file,
+                    "Show a file with line numbers.",
+                    {
+                        "tree": tree,
+                        "path": _string("path of the file"),
+                        "start_line": start,
+                        "end_line": _integer("last line to show"),
+                    },
+                    ("tree", "path"),
+                ),
+                (
+                    self._search,
+                    "Find the lines of a tree's text files that match.",
+                    {
+                        "tree": tree,
+                        "pattern": _string("POSIX extended regular expression"),
+                        "folder": folder,
+                        "start_line": start,
+                    },
+                    ("tree", "pattern"),
+                ),
+            ]
+        self._run = {run.__name__.removeprefix("_"): run for run, *_ in tools}
+        self._properties = {
+            name: properties for name, (_, _, properties, _) in zip(self._run, tools, strict=True)
+        }
+        self.schemas = [
+            _schema(name, says, properties, required)
+            for name, (_, says, properties, required) in zip(self._run, tools, strict=True)
+        ]
+        self.schemas.append(_submit_schema(view.passing))
+
+    async def run(self, name: str, arguments: Mapping[str, object]) -> str:
+        """Run one tool and return its text."""
+        if name not in self._run:
+            names = ", ".join([*self._run, SUBMIT])
+            return f"There is no tool {_short(name)}. The tools are {names}."
+        unknown = [argument for argument in arguments if argument not in self._properties[name]]
+        if unknown:
+            known = ", ".join(self._properties[name])
+            return f"{name} has no argument {_short(unknown[0])}. Its arguments are {known}."
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await asyncio.to_thread(self._run[name], _Arguments(arguments))
+        except OptionError as error:
+            return f"{name}: {error}"
+        except SourceError as error:
+            # Where it happened names the workspace, and the candidate by another label.
+            return f"{name}: {error.problem.replace(str(self._view.workspace.folder.parent), '')}"
+        except TimeoutError:
+            return f"{name}: nothing within {_SECONDS:g} s; ask for less."
+
+    def _list_files(self, arguments: _Arguments) -> str:
+        tree, folder = self._tree(arguments, "tree"), arguments.path("folder", "")
+        inside = f"{folder}/" if folder else ""
+        paths = [
+            path
+            for path in self._view.workspace.files(self._name(tree))
+            if path.startswith(inside) or path == folder
+        ]
+        if not paths:
+            return f"There is no file or folder {_short(folder)} in {tree}."
+        if len(paths) > _ENTRIES:
+            paths = _collapsed(paths, inside)
+        title = f"Files of {tree}" + (f" in {folder!r}" if folder else "")
+        return self._page(title, paths, arguments.line("start_line", 1), most=_ENTRIES)
+
+    def _read_file(self, arguments: _Arguments) -> str:
+        tree, path = self._tree(arguments, "tree"), arguments.path("path")
+        start = arguments.line("start_line", 1)
+        end = arguments.line("end_line", start + _LINES - 1)
+        if end < start:
+            raise OptionError("end_line", f"got {end}, expected at least start_line ({start})")
+        raw = self._view.workspace.read(self._name(tree), path)
+        if b"\0" in raw:
+            return f"{path!r} in {tree} is binary, {len(raw)} bytes."
+        lines = [f"{n}\t{text}" for n, text in enumerate(_lines(raw), start=1)]
+        return self._page(f"{path!r} in {tree}", lines, start, end)
+
+    def _search(self, arguments: _Arguments) -> str:
+        tree, folder = self._tree(arguments, "tree"), arguments.path("folder", "")
+        pattern = arguments.text("pattern")
+        if not pattern:
+            raise OptionError("pattern", "is empty")
+        hits = self._view.workspace.search(self._name(tree), pattern, folder=folder)
+        if not hits:
+            return f"Nothing matches in {tree}" + (f" in {folder!r}." if folder else ".")
+        lines = [f"{hit.path}:{hit.line}:{hit.text}" for hit in hits]
+        return self._page(f"Matches in {tree}", lines, arguments.line("start_line", 1))
+
+    def _diff(self, arguments: _Arguments) -> str:
+        candidate = arguments.label("candidate", self._candidates)
+        other = self._tree(arguments, "other", BASE)
+        path = arguments.path("path", "")
+        raw = self._view.workspace.diff(self._name(other), self._name(candidate), path)
+        title = f"Diff from {other} to {candidate}" + (f" in {path!r}" if path else "")
+        if not raw.strip():
+            return f"{title}: no difference."
+        return self._page(title, _lines(raw), arguments.line("start_line", 1))
+
+    def _tree(self, arguments: _Arguments, name: str, default: str | None = None) -> str:
+        return arguments.label(name, self._trees, default)
+
+    def _name(self, tree: str) -> str:
+        """Return what the workspace calls a tree."""
+        return BASE if tree == BASE else self._view.names[tree]
+
+    def _page(
+        self,
+        title: str,
+        lines: Sequence[str],
+        start: int,
+        end: int | None = None,
+        most: int = _LINES,
+    ) -> str:
+        """Show lines from `start`, as many as there is room for, fenced; name what is left out."""
+        total = len(lines)
+        if not total:
+            return f"{title}: empty."
+        if start > total:
+            return f"{title}: it has {total} lines, so none from {start}."
+        shown: list[str] = []
+        room = _CHARACTERS
+        for line in lines[start - 1 : min(end or total, start + most - 1)]:
+            text = _cut(line)
+            room -= len(text) + 1
+            if room < 0:
+                break
+            shown.append(text)
+        last = start + len(shown) - 1
+        text = f"{title}, lines {start} to {last} of {total}:\n"
+        text += self._view.fence.around("\n".join(shown))
+        if last < total:
+            text += f"\n{total - last} lines left out below; start_line={last + 1} shows more."
+        return text
+
+
+def _collapsed(paths: Sequence[str], inside: str) -> list[str]:
+    """Return the entries of one folder, its folders with the number of files in them."""
+    entries = Counter(
+        head + slash for head, slash, _ in (p.removeprefix(inside).partition("/") for p in paths)
+    )
+    return [
+        f"{inside}{name} ({number} files)" if name.endswith("/") else inside + name
+        for name, number in sorted(entries.items())
+    ]
+
+
+def _lines(raw: bytes) -> list[str]:
+    """Split at line feeds only, as line numbers in diffs and searches count."""
+    return readable(raw.removesuffix(b"\n")).split("\n") if raw else []
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    return f"{line[:_LINE_CHARACTERS]} [{len(line) - _LINE_CHARACTERS} characters left out]"
+
+
+def _short(value: object) -> str:
+    """Return a value of the model's for telling it back."""
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"  # noqa: PLR2004  enough to recognise
+
+
+def _string(says: str) -> dict[str, Any]:
+    return {"type": "string", "description": says}
+
+
+def _integer(says: str) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "description": says}
+
+
+def _schema(
+    name: str, says: str, properties: Mapping[str, Any], required: Sequence[str]
+) -> dict[str, Any]:
+    parameters = {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    function = {"name": name, "description": says, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _submit_schema(passing: Sequence[str]) -> dict[str, Any]:
+    ordered = sorted(passing, key=lambda label: (len(label), label))
+    says = "one or two sentences: requirement, risk, scope, cleanliness"
+    # The notes come first, so that the ranking follows from them.
+    properties = {
+        "notes": {
+            "type": "object",
+            "properties": {label: _string(says) for label in ordered},
+            "required": ordered,
+            "additionalProperties": False,
+        },
+        "tiers": {
+            "type": "array",
+            "description": "best first; labels in one tier are tied; each label exactly once",
+            "items": {"type": "array", "items": {"type": "string", "enum": ordered}},
+        },
+    }
+    return _schema(SUBMIT, "Give the ranking; this ends the vote.", properties, tuple(properties))
