@@ -51,7 +51,7 @@ def estimate_advantages(
         if estimator is Estimator.GRPO:
             squares = np.bincount(code, weights=centred * centred, minlength=groups)
             std = np.sqrt(squares / np.maximum(count - ddof, 1))
-            value = centred / (std[code] + epsilon)
+            value = np.where(np.isinf(std[code]), np.nan, centred / (std[code] + epsilon))
         elif estimator is Estimator.RLOO:
             value = centred * (count / np.maximum(count - 1, 1))[code]
         else:

@@ -22,7 +22,7 @@ _TEST_NAME = re.compile(
 )
 _ROOT_TEST = re.compile(r"^test.*\.(?:py|js|ts|rb|sh|go)$")
 _SCRATCH = re.compile(
-    r"^(?:repro|reproduc|debug|tmp|temp|scratch|try|verify|validate|check_fix|run_test|demo|poc)"
+    r"^(?:repro|reproduc|debug|tmp|temp|scratch|try|verify|validate|check_|run_test|demo|poc)"
     r"[\w-]*\.(?:py|sh|js|ts|rb|txt|ipynb|go|rs|java|c|cpp)$",
     re.IGNORECASE,
 )
@@ -48,6 +48,13 @@ _DEBUG = re.compile(
 _DEAD = re.compile(r"^\s*(?:if|while)\s*\(?\s*(?:False|false|0)\s*\)?\s*[:{]")
 _C_COMMENT = re.compile(r"^\s*//\s*(.+[;{}])\s*$")
 _HASH_COMMENT = re.compile(r"^\s*#(?!!)\s?(.*)$")
+_IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+)?(?:import|use|require|#include)\b")
+_ASSERTION = re.compile(r"\bassert|\bexpect\(|\.should\b|\braises\(|\bfail\(", re.IGNORECASE)
+_SKIP = re.compile(
+    r"@\w*\.?(?:skip|expectedFailure|ignore|disabled)|\bmark\.(?:skip|xfail)|\bpytest\.skip\("
+    r"|\b(?:xit|xdescribe)\(|\.skip\(|\bt\.Skip",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[^\W\d]\w*")
 _TO_A_GRADER = re.compile(
     r"""(?:ignore|disregard|forget)\b.{0,30}\b(?:previous|prior|above|earlier|all)\b.{0,20}\binstruction
@@ -111,12 +118,38 @@ def stray_files(facts: PatchFacts) -> list[str]:
 
 
 def edited_tests(facts: PatchFacts) -> list[str]:
-    """Return the existing tests that lose lines, or are deleted or renamed; additions are fine."""
+    """Return the existing tests that lose code, or are deleted or renamed.
+
+    Additions are fine, and so is a changed import: a test that is added often needs one.
+    """
     return [
         f.old_path
         for f in facts.files
-        if is_test(f.old_path) and (f.removed or f.kind in {"deleted", "renamed"})
+        if is_test(f.old_path)
+        and (f.kind in {"deleted", "renamed"} or any(map(_is_test_code, f.removed)))
     ]
+
+
+def weakened_tests(facts: PatchFacts) -> list[str]:
+    """Return the existing tests that are deleted or skipped, or lose assertions for nothing.
+
+    One assertion may well replace three, so fewer alone is no sign.
+    """
+    return [
+        f.old_path
+        for f in facts.files
+        if is_test(f.old_path)
+        and f.kind != "added"
+        and (
+            f.kind == "deleted"
+            or any(map(_SKIP.search, f.added))
+            or (any(map(_ASSERTION.search, f.removed)) and not any(map(_ASSERTION.search, f.added)))
+        )
+    ]
+
+
+def _is_test_code(line: str) -> bool:
+    return bool(line.strip()) and not _IMPORT.match(line)
 
 
 def binary_files(facts: PatchFacts) -> list[str]:
@@ -237,6 +270,7 @@ def _shipped_code(facts: PatchFacts) -> list[FileChange]:
 
 FLAGS = (
     ("edits-tests", edited_tests),
+    ("weakens-tests", weakened_tests),
     ("stray-files", stray_files),
     ("debug-leftovers", debug_leftovers),
     ("dead-code", dead_code),

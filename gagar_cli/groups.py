@@ -29,12 +29,7 @@ class GroupIndex:
     @classmethod
     def of(cls, group_id: pa.ChunkedArray | pa.Array) -> "GroupIndex":
         """Index a column of group ids; ids that are null raise DataError."""
-        if group_id.null_count:
-            row = int(np.flatnonzero(pc.is_null(group_id).to_numpy(zero_copy_only=False))[0])
-            raise DataError(f"row {row}", "got a null group_id, expected an id")
-        text = group_id.cast(pa.string())
-        flat = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-        encoded = flat.dictionary_encode()
+        encoded = _text(group_id, "group_id").dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         sizes = np.bincount(codes, minlength=len(encoded.dictionary))
         return cls(
@@ -69,11 +64,7 @@ class GroupIndex:
 
 def check_unique(index: GroupIndex, rollout_id: pa.ChunkedArray | pa.Array) -> None:
     """Raise DataError unless every rollout_id is set and unique within its group."""
-    if rollout_id.null_count:
-        row = int(np.flatnonzero(pc.is_null(rollout_id).to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"row {row}", "got a null rollout_id, expected an id")
-    text = rollout_id.cast(pa.string())
-    flat = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+    flat = _text(rollout_id, "rollout_id")
     codes = flat.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     keys = index.codes * (int(codes.max(initial=0)) + 1) + codes
     values, first, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -85,3 +76,13 @@ def check_unique(index: GroupIndex, rollout_id: pa.ChunkedArray | pa.Array) -> N
         f"has {int(counts[first == row][0])} rows {flat[row].as_py()!r} "
         "(rollout_id must be unique in a group)",
     )
+
+
+def _text(ids: pa.ChunkedArray | pa.Array, name: str) -> pa.Array:
+    """Return ids as one array of strings; one that is null raises DataError."""
+    text = ids.cast(pa.string())  # first, since a dictionary can hold a null as a value
+    flat = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+    if flat.null_count:
+        row = int(np.flatnonzero(pc.is_null(flat).to_numpy(zero_copy_only=False))[0])
+        raise DataError(f"row {row}", f"got a null {name}, expected an id")
+    return flat

@@ -24,10 +24,11 @@ def place_weights(size: Ints, place: Ints, options: RedistributeOptions) -> Floa
         return np.asarray(ladder, dtype=np.float64)[np.minimum(place, len(ladder) - 1)]
     if ladder == "linear":
         share = place / np.maximum(size - 1, 1)
-        return np.subtract(1.0, (1.0 - options.floor) * share)
+        return np.where(share == 1, options.floor, 1.0 - (1.0 - options.floor) * share)
     if ladder == "geometric":
         return np.maximum(np.float64(options.ratio) ** place, options.floor)
-    lowered = np.minimum(np.floor(options.fraction * size), size - 1)
+    # 0.29 of 100 is 28.999999999999996 in floats, and 29 to whoever wrote it.
+    lowered = np.minimum(np.floor(options.fraction * size + 1e-9), size - 1)
     weight: Floats = np.where(place >= size - lowered, options.floor, 1.0)
     return weight
 
@@ -37,10 +38,13 @@ def share_ties(weight: Floats, new_tier: NDArray[np.bool_]) -> Floats:
     starts = np.flatnonzero(new_tier)
     sizes = np.diff(np.append(starts, len(weight)))
     mean = np.add.reduceat(weight, starts) / sizes
-    shared: Floats = np.where(sizes == 1, weight[starts], mean)
-    return shared[np.cumsum(new_tier) - 1]
+    # Rounding must not lift a mean over the tier's first weight, and so over a better tier's.
+    mean = np.minimum(np.maximum(mean, weight[starts + sizes - 1]), weight[starts])
+    shared: Floats = mean[np.cumsum(new_tier) - 1]
+    return shared
 
 
 def shrink(weight: Floats, confidence: Floats) -> Floats:
     """Move weights toward 1 where the votes disagree: 1 - c (1 - w), c from 0 to 1."""
-    return 1.0 - confidence * (1.0 - weight)
+    # The same, arranged so that a weight near zero keeps its digits.
+    return confidence * weight + (1.0 - confidence)

@@ -5,6 +5,7 @@ DataError, which a caller turns into a status.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 
@@ -17,7 +18,17 @@ _HEADER = re.compile(rb"^(diff --git |--- .*\n\+\+\+ |Binary files )", re.MULTIL
 _HUNK = re.compile(rb"^@@ -\d", re.MULTILINE)
 _HUNK_HEADER = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)
-_PATH_LINE = re.compile(rb"^(?:--- |\+\+\+ |rename (?:from|to) )(.*?)(?:\t.*)?\r?$", re.MULTILINE)
+_PATH_LINE = re.compile(
+    rb"^(?:--- |\+\+\+ |(?:rename|copy) (?:from|to) )(.*?)(?:\t.*)?\r?$", re.MULTILINE
+)
+_GIT_LINE = re.compile(rb"^diff --git (.*?)\r?$", re.MULTILINE)
+_PREIMAGE = re.compile(rb"^index ([0-9a-f]{4,64})\.\.[0-9a-f]", re.MULTILINE)
+_UNPREFIXED = re.compile(
+    rb"""^(?:diff\ --git\ (?!"?a/)
+        |---\ (?!"?a/|/dev/null).*\n\+\+\+[ ]
+        |---\ .*\n\+\+\+\ (?!"?b/|/dev/null))""",
+    re.MULTILINE | re.VERBOSE,
+)
 _OCTAL = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "r": "\r", "a": "\a", "b": "\b"}
 
@@ -149,17 +160,34 @@ def _side(body: list[bytes], signs: bytes) -> int:
 def named_paths(raw: bytes, strip: int = 1) -> tuple[bytes, ...]:
     """Return the paths that a diff's headers name, less `strip` leading parts, each once."""
     paths: dict[bytes, None] = {}
-    for match in _PATH_LINE.finditer(raw):
-        name = match[1]
-        if name.startswith(b'"') and name.endswith(b'"'):
-            name = unquoted(name.decode("utf-8", "surrogateescape")).encode(
-                "utf-8", "surrogateescape"
-            )
-        if name == b"/dev/null":
+    for name, renamed in _names(raw):
+        plain = unquoted(name.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if plain == b"/dev/null":
             continue
-        renamed = match[0].startswith(b"rename")
-        paths[name if renamed else b"/".join(name.split(b"/")[strip:])] = None
+        paths[plain if renamed else b"/".join(plain.split(b"/")[strip:])] = None
     return tuple(paths)
+
+
+def _names(raw: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the names in a diff's headers as written, and whether they come without prefix."""
+    for match in _PATH_LINE.finditer(raw):
+        yield match[1], match[0].startswith((b"rename", b"copy"))
+    for match in _GIT_LINE.finditer(raw):
+        # `a/NAME b/NAME`; where the two differ, other lines name them.
+        middle = len(match[1]) // 2
+        if match[1][middle : middle + 1] == b" ":
+            yield match[1][:middle], False
+            yield match[1][middle + 1 :], False
+
+
+def preimages(raw: bytes) -> tuple[str, ...]:
+    """Return the ids, often short ones, of the blobs that a diff says it starts from."""
+    return tuple(dict.fromkeys(match[1].decode() for match in _PREIMAGE.finditer(raw)))
+
+
+def has_prefixes(raw: bytes) -> bool:
+    """Whether all paths in a diff's headers start with a/ and b/."""
+    return not _UNPREFIXED.search(raw)
 
 
 def unquoted(name: str) -> str:

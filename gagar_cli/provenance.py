@@ -46,7 +46,7 @@ class Provenance:
                 names=ColumnNames(dict(data["columns"])),
                 pass_threshold=float(data["pass_threshold"]),
                 stages=tuple(
-                    StageRecord(s["stage"], s["options"], tuple(s["added"]), s["version"])
+                    StageRecord(s["stage"], dict(s["options"]), tuple(s["added"]), s["version"])
                     for s in data["stages"]
                 ),
             )

@@ -101,7 +101,10 @@ def redistribute(  # noqa: PLR0913
     for bad, problem in (
         (np.isinf(advantage), "got an infinite advantage, expected a number or null"),
         (rank < 1, "got a rank below 1, expected 1 for the best"),
-        (ranked & ~(mass >= 0), "got a null or negative num_tokens, expected a count"),
+        (
+            ranked & ~((mass >= 0) & (mass < np.inf)),
+            "got a null or negative num_tokens, expected a count",
+        ),
     ):
         _refuse(bad, problem, index)
 
@@ -120,12 +123,14 @@ def redistribute(  # noqa: PLR0913
     weight = share_ties(weight, new_group | _changes(rank[row]))
     if confidence is not None and options.use_confidence:
         weight = shrink(weight, _one_per_group(confidence, row, runs, index))
-    credit[row] = _restore_sum(weight, a, m, runs) if options.keep_sum else weight
+    # Without mass a rollout is in no sum; there, a huge one would cost the others their bits.
+    counted = np.where(m > 0, a, 0.0)
+    credit[row] = _restore_sum(weight, counted, m, runs) if options.keep_sum else weight
 
     with np.errstate(over="ignore"):
         redistributed = advantage * credit
     _refuse(np.isinf(redistributed), "the new advantage overflows, expected less than 1e307", index)
-    error = _sum_errors(a, redistributed[row], m, runs)
+    error = _sum_errors(counted, np.where(m > 0, redistributed[row], 0.0), m, runs)
     worst = int(np.argmax(error))
     if options.keep_sum and not error[worst] <= TOLERANCE:
         raise SumNotKeptError(

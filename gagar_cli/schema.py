@@ -176,7 +176,7 @@ class ColumnNames:
 def type_problem(canonical: str, name: str, kind: pa.DataType) -> str | None:
     """Say what is wrong with a column's type, or None."""
     expected = KNOWN_COLUMNS[canonical]
-    if _FITS[expected](kind):
+    if _FITS[expected](kind) or pa.types.is_null(kind):  # all null: a column nobody filled
         return None
     return f"column {name!r} has type {kind}, expected {expected}"
 
@@ -204,7 +204,9 @@ def require(schema: pa.Schema, names: ColumnNames, canonical: str) -> None:
 def verdict_column(schema: pa.Schema, names: ColumnNames) -> str:
     """Return which column decides, `passed` before `reward`; neither raises DataError."""
     for canonical in ("passed", "reward"):
-        if names[canonical] in schema.names:
+        # With --col reward=passed, the column of that name is the reward and nothing else.
+        taken = canonical not in names.mapping and canonical in names.mapping.values()
+        if names[canonical] in schema.names and not taken:
             require(schema, names, canonical)
             return canonical
     raise DataError(

@@ -112,7 +112,9 @@ def weigh(label: str, passing: Mapping[str, Look], failing: Sequence[Look]) -> l
     costs = [
         _scope(look, others),
         _excess(look, list(passing.values())),
-        _per_item("edited tests", findings.edited_tests(facts), 2.0, 4.0),
+        # A task may ask for other results than the tests expect, but hardly for fewer.
+        _per_item("edited tests", findings.edited_tests(facts), 0.5, 1.0),
+        _per_item("weakened tests", findings.weakened_tests(facts), 2.0, 4.0),
         _per_item("stray files", findings.stray_files(facts), 1.5, 3.0),
         _per_item("binary files", findings.binary_files(facts), 1.0, 2.0),
         _per_item("debug leftovers", findings.debug_leftovers(facts), 0.75, 2.25),

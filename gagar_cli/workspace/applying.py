@@ -2,7 +2,7 @@
 
 From strict to lenient; the first that works counts:
 
-    applied        git apply; edges cleaned; line ends of the patch made LF; hunk counts recounted
+    applied        git apply; edges cleaned; line ends of the patch made LF; hunk counts put right
     applied-3way   git apply --3way, for context that moved, with the blobs that the diff names
     applied-fuzz   less context; in reverse; without a/ and b/; without binaries that carry no
                    data; `patch --fuzz=5` where that program is installed
@@ -12,25 +12,32 @@ From strict to lenient; the first that works counts:
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gagar_cli.patches import (
     SUBMODULE_MODE,
     SYMLINK_MODE,
+    has_prefixes,
     is_diff,
     named_paths,
+    preimages,
+    recounted,
     with_clean_edges,
     without_dataless_binaries,
 )
-from gagar_cli.workspace.store import Entry, ObjectStore
+from gagar_cli.workspace.store import Entry, ObjectStore, Output
 
 _REFUSALS = ("invalid path", "beyond a symbolic link")
+_UNREAD = ("failed to read", "cannot read the current contents")
 _FUZZ_SECONDS = 60
+# `patch` takes such a line, outside of hunks as it counts them, for a script for `ed`.
+_ED_COMMAND = re.compile(rb"^[ \tX]*\d[\d,]*[acd]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +57,35 @@ class _Attempt:
     options: tuple[str, ...] = ()
 
 
+def borrow_named(store: ObjectStore, base: str, patches: Iterable[bytes | None]) -> None:
+    """Copy into the store what the patches start from: blobs of the tree `base`, and by id."""
+    diffs = [with_clean_edges(raw) for raw in patches if raw]
+    named = {path for raw in diffs for strip in (0, 1) for path in named_paths(raw, strip)}
+    here = [e.oid for e in store.entries(base) if e.path in named and e.mode != SUBMODULE_MODE]
+    store.borrow([*here, *(oid for raw in diffs for oid in preimages(raw))])
+
+
 def apply_patch(store: ObjectStore, base: str, base_index: Path, raw: bytes | None) -> Applied:
-    """Apply `raw` to the tree `base`, whose index is given, and store the resulting tree."""
+    """Apply `raw` to the tree `base`, whose index is given, and store the resulting tree.
+
+    What it starts from should have been borrowed.
+    """
     if raw is None or not raw.strip():
         return Applied("empty", "no patch" if raw is None else "", base)
     if not is_diff(raw):
         return Applied("failed", "prose instead of a diff", None)
     first_error = ""
     with tempfile.TemporaryDirectory(prefix="gagar-apply-") as folder:
-        index, file = Path(folder) / "index", Path(folder) / "patch"
+        index = Path(folder) / "index"
         for attempt in _attempts(raw):
             shutil.copyfile(base_index, index)
-            file.write_bytes(attempt.patch)
-            output = store.git(
-                "apply", "--cached", "--whitespace=nowarn", *attempt.options, str(file), index=index
-            )
+            output = _git_apply(store, index, attempt)
+            if any(unread in output.stderr for unread in _UNREAD):
+                # git reads a name in a header that `borrow_named` reads otherwise.
+                store.borrow(e.oid for e in store.entries(base) if e.mode != SUBMODULE_MODE)
+                output = _git_apply(store, index, attempt)
             if output.status == 0:
-                tree = store.must("write-tree", index=index).decode().strip()
+                tree = _write_tree(store, index)
                 # Changing nothing is a success only of a diff that says so by itself.
                 if tree != base or attempt.status == "applied":
                     return Applied(attempt.status, attempt.detail, tree)
@@ -75,6 +94,16 @@ def apply_patch(store: ObjectStore, base: str, base_index: Path, raw: bytes | No
                 return Applied("refused", _first_line(output.stderr), None)
         patched = _apply_with_fuzz(store, base, base_index, with_clean_edges(raw), Path(folder))
     return patched or Applied("failed", first_error or "does not apply", None)
+
+
+def _git_apply(store: ObjectStore, index: Path, attempt: _Attempt) -> Output:
+    options = ("--cached", "--whitespace=nowarn", *attempt.options)
+    return store.git("apply", *options, "-", index=index, stdin=attempt.patch, writes=True)
+
+
+def _write_tree(store: ObjectStore, index: Path) -> str:
+    # Most blobs are only borrowed, and a partial clone lacks some.
+    return store.must("write-tree", "--missing-ok", index=index, writes=True).decode().strip()
 
 
 def _attempts(raw: bytes) -> Iterator[_Attempt]:
@@ -88,10 +117,14 @@ def _attempts(raw: bytes) -> Iterator[_Attempt]:
         patch = patch.replace(b"\r\n", b"\n")
         note = "line ends of the patch made LF"
         yield _Attempt("applied", note, patch)
+    right = recounted(patch)
+    if right != patch:
+        yield _Attempt("applied", "hunks recounted", right)
     yield _Attempt("applied", "hunks recounted", patch, ("--recount",))
     yield _Attempt("applied-3way", note, patch, ("--3way",))
     yield _Attempt("applied-fuzz", "in reverse", patch, ("--recount", "-R"))
-    yield _Attempt("applied-fuzz", "paths without a/ and b/", patch, ("--recount", "-p0"))
+    if not has_prefixes(patch):
+        yield _Attempt("applied-fuzz", "paths without a/ and b/", patch, ("--recount", "-p0"))
     partial, left_out = without_dataless_binaries(patch)
     if left_out and is_diff(partial):
         what = f"{left_out} binary file{'s' * (left_out > 1)} without data left out"
@@ -103,7 +136,8 @@ def _attempts(raw: bytes) -> Iterator[_Attempt]:
 
 
 def _is_crlf(patch: bytes) -> bool:
-    lines = patch.split(b"\n")[:-1]
+    # The last line may have lost its end, as stripped text does.
+    lines = patch.split(b"\n")[:-2]
     return bool(lines) and all(line.endswith(b"\r") for line in lines)
 
 
@@ -115,39 +149,36 @@ def _apply_with_fuzz(
     # Links and submodules are never made on disk, so a patch that has any is not for this.
     special = f"mode {SYMLINK_MODE}".encode() in patch or f"mode {SUBMODULE_MODE}".encode() in patch
     paths = named_paths(patch)
-    if program is None or special or any(_leaves_tree(path) for path in paths):
+    unsafe = _ED_COMMAND.search(patch) or any(_leaves_tree(path) for path in paths)
+    if program is None or special or unsafe:
         return None
     wanted = set(paths)
     before = {e.path: e for e in store.entries(base) if e.path in wanted}
     if any(entry.mode in {SYMLINK_MODE, SUBMODULE_MODE} for entry in before.values()):
         return None
-    contents = store.blobs(entry.oid for entry in before.values())
+    contents = store.present_blobs(entry.oid for entry in before.values())
+    if any(entry.oid not in contents for entry in before.values()):
+        return None  # a partial clone
     tree = scratch / "tree"
+    tree.mkdir()
     for entry in before.values():
         target = tree / os.fsdecode(entry.path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(contents[entry.oid])
-    tree.mkdir(exist_ok=True)
+        target.chmod(int(entry.mode[-3:], 8))
     file = scratch / "patch"
     file.write_bytes(patch)
+    options = ("--batch", "--fuzz=5", "-p1", "--no-backup-if-mismatch", "-r", "-")
     try:
         done = subprocess.run(
-            [
-                program,
-                "--batch",
-                "--fuzz=5",
-                "-p1",
-                "--no-backup-if-mismatch",
-                "-r",
-                "-",
-                "-i",
-                file,
-            ],
+            [program, *options, "-i", file],
             cwd=tree,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_FUZZ_SECONDS,
             check=False,
+            # No PATH: `patch` would have `ed` or a version control system at its service.
+            env={"PATH": str(scratch / "none"), "LC_ALL": "C", "TMPDIR": str(scratch)},
         )
     except subprocess.TimeoutExpired:
         return None
@@ -161,21 +192,18 @@ def _store_folder(
     store: ObjectStore, base_index: Path, before: dict[bytes, Entry], folder: Path, index: Path
 ) -> str:
     """Store the base tree with the files of `folder` in place of `before`."""
-    after = {
-        os.fsencode(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.is_symlink()
-    }
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    after = {os.fsencode(path.relative_to(folder)): path.read_bytes() for path in files}
     zero = "0" * len(next((e.oid for e in before.values()), "0" * 40))
     lines = [f"0 {zero}\t".encode() + path for path in before if path not in after]
     for path, oid in store.write_blobs(after).items():
-        mode = before[path].mode if path in before else "100644"
-        lines.append(f"{mode} {oid}\t".encode() + path)
+        runs = (folder / os.fsdecode(path)).stat().st_mode & 0o100
+        lines.append(f"{'100755' if runs else '100644'} {oid}\t".encode() + path)
     shutil.copyfile(base_index, index)
     store.must(
         "update-index", "-z", "--index-info", index=index, stdin=b"".join(x + b"\0" for x in lines)
     )
-    return store.must("write-tree", index=index).decode().strip()
+    return _write_tree(store, index)
 
 
 def _leaves_tree(path: bytes) -> bool:

@@ -34,7 +34,7 @@ from gagar_cli.patches import (
     with_clean_edges,
 )
 from gagar_cli.ranking import labels
-from gagar_cli.workspace.applying import Applied, apply_patch
+from gagar_cli.workspace.applying import Applied, apply_patch, borrow_named
 from gagar_cli.workspace.repositories import Repository
 from gagar_cli.workspace.store import ObjectStore
 
@@ -81,8 +81,8 @@ class Built:
 
 def folder_name(group_id: str) -> str:
     """Return a safe folder name: a readable form of the id plus a short hash of it."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", group_id).strip("._") or "group"
-    return f"{safe[:60]}-{hashlib.sha256(group_id.encode()).hexdigest()[:8]}"
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", group_id).strip("._-") or "group"
+    return f"{safe[:60]}-{hashlib.sha256(group_id.encode()).hexdigest()[:12]}"
 
 
 def draw_labels(group_id: str, rollout_ids: Sequence[str], seed: int) -> dict[str, str]:
@@ -179,6 +179,7 @@ def _from_trees(  # noqa: PLR0913
     with store.index_of(base) as index:
         (folder / "base").mkdir()
         absent = store.write_files(index, folder / "base")
+        borrow_named(store, base, patches.values())
         for rollout, raw in patches.items():
             applied = apply_patch(store, base, index, raw)
             place = folder / "candidates" / names[rollout]
@@ -273,13 +274,21 @@ def _read_kept(folder: Path, fingerprint: str) -> dict[str, Any] | None:
     """Return the manifest of a workspace that is whole and holds just this, else None."""
     try:
         manifest: dict[str, Any] = json.loads((folder / "group.json").read_text())
-    except (OSError, ValueError):
+        if manifest["fingerprint"] != fingerprint:
+            return None
+        candidates = [Candidate(**fields) for fields in manifest["candidates"].values()]
+        stored, base = manifest["store"], manifest["base"]
+        tuple(manifest["absent"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # not there, or damaged
+    files = [folder / "TASK.md", *(folder / "candidates" / f"{c.label}.diff" for c in candidates)]
+    if not all(file.is_file() for file in files):
         return None
-    if manifest.get("fingerprint") != fingerprint:
-        return None
-    trees = [c["tree"] for c in manifest["candidates"].values() if c["tree"]]
-    if manifest["store"]:
-        store = ObjectStore(folder.parent / manifest["store"])
-        if not store.path.is_dir() or not store.has([manifest["base"], *trees]):
+    if stored:
+        store = ObjectStore(folder.parent / stored)
+        trees = [c.tree for c in candidates if c.tree]
+        if not (folder / "base").is_dir() or not store.path.is_dir():
+            return None
+        if not store.has([base, *trees]):
             return None
     return manifest

@@ -52,9 +52,9 @@ class RepositoryFinder:
         mapped = name in self.mapping
         tried = [Path(target).expanduser()] if mapped else list(self._places(target))
         for path in tried:
-            if path.is_dir() and (objects := objects_folder(path)):
+            if os.path.isdir(path) and (objects := objects_folder(path)):  # noqa: PTH112  see below
                 return Repository(name, objects.resolve(), _object_format(objects.parent))
-            if path.is_file():
+            if os.path.isfile(path):  # noqa: PTH113  Path.is_file raises where a name is too long
                 state = path.stat()
                 key = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
                 return self._fetched(name, str(path.resolve()), key)
@@ -75,17 +75,20 @@ class RepositoryFinder:
     def _fetched(self, name: str, source: str, key: str) -> Repository:
         """Fetch a bundle or URL into the cache once; the copy keeps objects, not names."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-        path = self.cache / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)[-40:]}-{digest}.git"
+        path = self.cache.resolve() / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)[-40:]}-{digest}.git"
         done = path / "fetched"
         if not done.exists():
             shutil.rmtree(path, ignore_errors=True)
             path.parent.mkdir(parents=True, exist_ok=True)
-            store = ObjectStore.create(path, borrowed=None)
-            output = run_git(
-                ["fetch", "--quiet", "--no-tags", "--", source, "+refs/*:refs/gagar/*"],
-                git_dir=path,
-                env={"GIT_ALLOW_PROTOCOL": _PROTOCOLS},
-            )
+            ObjectStore.create(path, borrowed=None)
+            env = {"GIT_ALLOW_PROTOCOL": _PROTOCOLS}
+            output = run_git(["ls-remote", "--", source], git_dir=path, env=env)
+            # A HEAD that is detached, or alone in its bundle, is under no other reference.
+            wanted = ["+refs/*:refs/gagar/*"]
+            wanted += ["+HEAD:refs/gagar-head"] * (b"\tHEAD\n" in output.stdout)
+            if output.status == 0:
+                fetch = ["fetch", "--quiet", "--no-tags", "--", source, *wanted]
+                output = run_git(fetch, git_dir=path, env=env)
             if output.status:
                 shutil.rmtree(path, ignore_errors=True)
                 reason = output.stderr.splitlines()[-1] if output.stderr else "git fetch failed"
@@ -96,7 +99,6 @@ class RepositoryFinder:
             for leftover in ("FETCH_HEAD", "packed-refs", "shallow"):
                 (path / leftover).unlink(missing_ok=True)
             done.touch()
-            path = store.path
         return Repository(name, (path / "objects").resolve())
 
 

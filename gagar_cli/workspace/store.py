@@ -2,6 +2,9 @@
 
 Trees of candidates are made here, through temporary indexes, so that the source repository is
 never written and no work tree is needed. It has no refs, remotes or reflogs.
+
+What is made lies in a folder of its own, `made`, and is written without sight of the source: git
+would set the time of a source file whose object it meant to write again.
 """
 
 import os
@@ -13,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from gagar_cli.errors import SourceError
 
@@ -33,6 +37,11 @@ _CONFIG = """\
 \tmnemonicPrefix = false
 {extensions}"""
 _ATTRIBUTES = "* !diff !merge -text -eol -crlf -ident -filter -working-tree-encoding\n"
+_MADE = "made"
+_Key = TypeVar("_Key", bytes, str)
+# What git is told through the environment, as inside a hook, must not reach ours; how to reach
+# a server may.
+_KEPT_VARIABLES = ("GIT_ASKPASS", "GIT_EXEC_PATH", "GIT_HTTP", "GIT_PROXY", "GIT_SSH", "GIT_SSL")
 _ABSENT = re.compile(r"error: unable to read sha1 file of (.*) \([0-9a-f]+\)")
 
 
@@ -82,15 +91,12 @@ def run_git(
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
-        **(
-            {"GIT_DIR": str(git_dir), "GIT_OBJECT_DIRECTORY": f"{git_dir}/objects"}
-            if git_dir
-            else {}
-        ),
+        **({"GIT_DIR": str(git_dir)} if git_dir else {}),
         **env,
     }
-    command = ["git", *arguments]
+    inherited = [n for n in os.environ if n.startswith("GIT_") and n not in environment]
+    unset = [f"--unset={n}" for n in inherited if not n.startswith(_KEPT_VARIABLES)]
+    command = [*(["env", *unset] if unset else []), "git", *arguments]
     with tempfile.TemporaryFile() as feed:
         if stdin is not None:
             feed.write(stdin)
@@ -120,7 +126,7 @@ class ObjectStore:
         cls, path: Path, borrowed: Path | None, object_format: str = "sha1"
     ) -> "ObjectStore":
         """Make a store that borrows the objects in the folder `borrowed`; keep one that does."""
-        alternates = f"{borrowed}\n" if borrowed else ""
+        alternates = f"../{_MADE}\n{borrowed}\n" if borrowed else ""
         info = path / "objects" / "info"
         try:
             if (info / "alternates").read_text() == alternates:
@@ -130,8 +136,8 @@ class ObjectStore:
         new = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.rmtree(new, ignore_errors=True)
         (new / "objects" / "info").mkdir(parents=True)
-        (new / "refs").mkdir()
-        (new / "info").mkdir()
+        for name in ("refs", "info", _MADE):
+            (new / name).mkdir()
         (new / "HEAD").write_text("ref: refs/heads/none\n")
         sha256 = object_format != "sha1"
         extensions = f"[extensions]\n\tobjectFormat = {object_format}\n" if sha256 else ""
@@ -142,17 +148,32 @@ class ObjectStore:
         new.rename(path)
         return cls(path)
 
-    def git(self, *arguments: str, index: Path | None = None, stdin: bytes | None = None) -> Output:
-        """Run git in the store."""
+    def git(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        stdin: bytes | None = None,
+        writes: bool = False,
+    ) -> Output:
+        """Run git in the store; one that `writes` objects sees none of the borrowed ones."""
         env = {"GIT_INDEX_FILE": str(index)} if index else {}
+        if writes:
+            env["GIT_OBJECT_DIRECTORY"] = str(self.path / _MADE)
         return run_git(arguments, git_dir=self.path, env=env, stdin=stdin)
 
-    def must(self, *arguments: str, index: Path | None = None, stdin: bytes | None = None) -> bytes:
+    def must(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        stdin: bytes | None = None,
+        writes: bool = False,
+    ) -> bytes:
         """Run git in the store and return its output; a failure raises SourceError."""
-        output = self.git(*arguments, index=index, stdin=stdin)
+        output = self.git(*arguments, index=index, stdin=stdin, writes=writes)
         if output.status:
+            name = next(word for word in arguments if not word.startswith("-"))
             raise SourceError(
-                f"git {arguments[0]} in {self.path}", output.stderr or f"exit {output.status}"
+                f"git {name} in {self.path}", output.stderr or f"exit {output.status}"
             )
         return output.stdout
 
@@ -220,24 +241,40 @@ class ObjectStore:
         )
 
     def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
-        """Read blobs in one go."""
+        """Read blobs in one go; one that is not there raises SourceError."""
+        wanted = list(oids)
+        blobs = self.present_blobs(wanted)
+        absent = next((oid for oid in wanted if oid not in blobs), None)
+        if absent:
+            raise SourceError(f"object {absent}", "got none in the repository, expected a blob")
+        return blobs
+
+    def borrow(self, oids: Iterable[str]) -> None:
+        """Copy blobs, where they are there, to where commands that write see them."""
+        self.write_blobs(self.present_blobs(oids))
+
+    def present_blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
+        """Read those blobs that are there, in one go; short ids are fine where they are unique."""
         wanted = list(dict.fromkeys(oids))
-        if not wanted:
-            return {}
-        out = self.must("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in wanted).encode())
         blobs: dict[str, bytes] = {}
+        if not wanted:
+            return blobs
+        feed = "".join(f"{oid}\n" for oid in wanted).encode()
+        out = self.must("cat-file", "--batch", stdin=feed)
         position = 0
         for oid in wanted:
             end = out.index(b"\n", position)
             header = out[position:end].split(b" ")
+            position = end + 1
             if len(header) != 3:  # noqa: PLR2004  "<oid> missing" rather than "<oid> blob <size>"
-                raise SourceError(f"object {oid}", f"got {header[-1].decode()}, expected a blob")
+                continue
             size = int(header[2])
-            blobs[oid] = out[end + 1 : end + 1 + size]
-            position = end + 1 + size + 1
+            if header[1] == b"blob":
+                blobs[oid] = out[position : position + size]
+            position += size + 1
         return blobs
 
-    def write_blobs(self, contents: Mapping[bytes, bytes]) -> dict[bytes, str]:
+    def write_blobs(self, contents: Mapping[_Key, bytes]) -> dict[_Key, str]:
         """Store blobs, as they are, and return the object id of each key."""
         if not contents:
             return {}
@@ -246,7 +283,9 @@ class ObjectStore:
             for path, content in zip(paths, contents.values(), strict=True):
                 path.write_bytes(content)
             feed = "".join(f"{path}\n" for path in paths).encode()
-            out = self.must("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=feed)
+            out = self.must(
+                "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=feed, writes=True
+            )
         return dict(zip(contents, out.decode().split(), strict=True))
 
     def write_files(self, index: Path, folder: Path) -> tuple[str, ...]:
@@ -279,4 +318,4 @@ class ObjectStore:
         output = self.git(*arguments, *(os.fsdecode(path) for path in paths))
         if output.status > 1:
             raise SourceError("search", output.stderr or "git grep failed")
-        return output.stdout.replace(f"{tree}:".encode(), b"")
+        return re.sub(rb"^%s:" % tree.encode(), b"", output.stdout, flags=re.MULTILINE)

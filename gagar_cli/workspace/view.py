@@ -5,6 +5,7 @@ base version of a file that it changed never is. Without a repository there are 
 """
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from gagar_cli.workspace.build import Candidate
 from gagar_cli.workspace.store import Entry, ObjectStore
 
 BASE = "base"
+_INEXPRESSIBLE = re.compile("[\0\ud800-\udfff]")  # no program can be given these
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Workspace:
             workspace = cls(folder, manifest)
         except FileNotFoundError:
             raise SourceError(f"workspace {folder}", "is not there", next_step) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise SourceError(
                 f"workspace {folder}", f"is not whole ({error})", next_step
             ) from error
@@ -66,7 +68,7 @@ class Workspace:
     @cached_property
     def task(self) -> str:
         """The problem statement."""
-        return (self.folder / "TASK.md").read_text(encoding="utf-8")
+        return self._stored("TASK.md").decode()
 
     @property
     def has_trees(self) -> bool:
@@ -76,7 +78,7 @@ class Workspace:
     def raw_diff(self, label: str) -> bytes:
         """Return what a candidate changes, as bytes; as submitted where it does not apply."""
         self._known(label)
-        return (self.folder / "candidates" / f"{label}.diff").read_bytes()
+        return self._stored(f"candidates/{label}.diff")
 
     def facts(self, label: str) -> PatchFacts:
         """Return what a candidate's diff does; one that cannot be parsed raises DataError."""
@@ -115,8 +117,9 @@ class Workspace:
         `fixed` takes the pattern literally; `folder` narrows to one file or folder. A bad
         expression raises SourceError.
         """
-        paths = [folder.strip("/").encode()] if folder.strip("/") else []
-        out = self._trees().grep(self._oid(tree), pattern, fixed=fixed, paths=paths)
+        if _INEXPRESSIBLE.search(pattern):
+            raise SourceError("search", f"got {pattern!r}, expected text without NUL or surrogates")
+        out = self._trees().grep(self._oid(tree), pattern, fixed=fixed, paths=_narrowed(folder))
         hits = []
         for line in out.split(b"\n")[:-1]:
             path, number, text = line.split(b"\0", 2)
@@ -132,8 +135,15 @@ class Workspace:
             if old != BASE or path:
                 raise SourceError("diff", "this group has no repository, only diffs against base")
             return self.raw_diff(new)
-        paths = [path.strip("/").encode()] if path.strip("/") else []
-        return self._store.diff(self._oid(old), self._oid(new), paths)
+        return self._store.diff(self._oid(old), self._oid(new), _narrowed(path))
+
+    def _stored(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise SourceError(
+                f"workspace {self.folder}", f"has no {name} ({error.strerror})", "gagar assemble"
+            ) from error
 
     def _trees(self) -> ObjectStore:
         if self._store is None:
@@ -158,3 +168,11 @@ class Workspace:
         if oid not in self._entries:
             self._entries[oid] = {readable(e.path): e for e in self._trees().entries(oid)}
         return self._entries[oid]
+
+
+def _narrowed(path: str) -> list[bytes]:
+    """Return what narrows a search or diff to one file or folder; an empty path does not."""
+    if _INEXPRESSIBLE.search(path):
+        raise SourceError(f"path {path!r}", "no such file or folder")
+    bare = path.strip("/")
+    return [bare.encode()] if bare else []
