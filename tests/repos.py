@@ -140,6 +140,7 @@ def checked_out(source, base, patch, folder):
     """Return {path: bytes} of a real checkout of `base` after `git apply` of the patch."""
     git(source.parent, "clone", "-q", "--no-checkout", str(source), str(folder))
     git(folder, "checkout", "-q", base)
-    git(folder, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch)
+    if patch:
+        git(folder, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch)
     files = tree_files(folder)
     return {path: content for path, content in files.items() if not path.startswith(b".git/")}

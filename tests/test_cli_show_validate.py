@@ -94,3 +94,17 @@ def test_show_prints_brackets_as_they_are(tmp_path):
 
 def test_show_a_group_that_is_not_there_says_so(out):
     assert "has no group 'nope'" in error_of("show", out, "nope")
+
+
+def test_the_readme_shows_what_the_command_shows(out):
+    readme = (SAMPLE.parent.parent / "README.md").read_text()
+    text = ok("show", out, "reckon-parentheses").stdout.decode()
+    table = [line.rstrip() for line in text.splitlines() if not line[1:].startswith(": ")]
+    assert len(table) > 8
+    for line in table:
+        assert line in readme
+    shown = ok("show", out).stdout.decode()
+    listed = [line for line in readme.splitlines() if line.startswith(" reckon-")]
+    assert len(listed) == 2
+    for line in listed:
+        assert line in shown

@@ -1,6 +1,7 @@
 """Repositories are found by what rollouts call them, wherever their objects are; none is run."""
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -291,4 +292,5 @@ def test_objects_of_the_newer_hash_are_read(tmp_path):
     workspace, labels = repos.opened(built)
     assert workspace.read(labels["r"], "f.txt") == AFTER.encode()
     assert built.candidates["r"].status == "applied"
-    assert built.candidates["near"].status in {"applied-fuzz", "failed"}
+    fuzzy = "applied-fuzz" if shutil.which("patch") else "failed"
+    assert built.candidates["near"].status == fuzzy

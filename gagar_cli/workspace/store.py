@@ -86,6 +86,7 @@ def run_git(
         raise SourceError("git", "got no git program on PATH", "install git") from error
 
     environment = {
+        "LC_ALL": "C.UTF-8",  # English messages, and patterns that count letters, not bytes
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ATTR_NOSYSTEM": "1",
