@@ -39,7 +39,8 @@ _CODE = re.compile(
 # Printing to a stream that one was handed is no debugging.
 _DEBUG = re.compile(
     r"""^\s*(?:
-        print\((?!.*\bfile=(?!sys\.std))|pprint\(|pp\(|breakpoint\(\)|import\ i?pdb|i?pdb\.set_trace\(
+        print\((?!.*\bfile=(?!sys\.std))|pprint\(|pp\(
+        |breakpoint\(\)|import\ i?pdb|i?pdb\.set_trace\(
         |console\.(?:log|debug)\(|debugger;|dbg!\(|e?println!\(|fmt\.Print(?:f|ln)?\(
         |System\.(?:out|err)\.print|binding\.pry|var_dump\(|traceback\.print_
         |sys\.std(?:out|err)\.write\(

@@ -29,6 +29,8 @@ _UNPREFIXED = re.compile(
         |---\ .*\n\+\+\+\ (?!"?b/|/dev/null))""",
     re.MULTILINE | re.VERBOSE,
 )
+_BODY = {b" ", b"+", b"-", b"\\", b"", b"\r"}  # what a line of a hunk starts with
+_VERSION = re.compile(rb"\d+\.\d")  # git's, under the "-- " that ends a mailed patch
 _OCTAL = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "r": "\r", "a": "\a", "b": "\b"}
 
@@ -120,36 +122,51 @@ def recounted(raw: bytes) -> bytes:
     """Set the line counts of each hunk header to what the hunk's body has.
 
     Empty lines that end a body beyond what its header counts are no part of it: prose or another
-    diff may follow. A patch whose counts are right stays as it is.
+    diff may follow. A hunk whose counts are right stays as it is.
     """
     lines = raw.removesuffix(b"\n").split(b"\n")
-    header: int | None = None
-    body: list[bytes] = []
-
-    def close() -> None:
-        if header is not None and (match := _HUNK_HEADER.match(lines[header])):
+    number = 0
+    while number < len(lines):
+        match = _HUNK_HEADER.match(lines[number])
+        number += 1
+        if match is None:
+            continue
+        end = number + _length(lines[number:], int(match[2] or 1), int(match[4] or 1))
+        if end == number:
+            while end < len(lines) and not _ends_hunk(lines[end : end + 2]):
+                end += 1
+            body = lines[number:end]
             while body and not body[-1] and _side(body, b" -") > int(match[2] or 1):
                 body.pop()
             counts = (match[1], _side(body, b" -"), match[3], _side(body, b" +"))
-            if (int(match[2] or 1), int(match[4] or 1)) != (counts[1], counts[3]):
-                lines[header] = b"@@ -%s,%d +%s,%d @@" % counts + lines[header][match.end() :]
-        body.clear()
-
-    for number, line in enumerate(lines):
-        next_line = lines[number + 1] if number + 1 < len(lines) else b""
-        if _HUNK_HEADER.match(line):
-            close()
-            header = number
-        elif line.startswith(b"--- ") and next_line.startswith(b"+++ "):
-            close()
-            header = None
-        elif header is not None and line[:1] in {b" ", b"+", b"-", b"\\", b"", b"\r"}:
-            body.append(line)
-        else:
-            close()
-            header = None
-    close()
+            lines[number - 1] = b"@@ -%s,%d +%s,%d @@" % counts + lines[number - 1][match.end() :]
+        number = end
     return b"\n".join(lines) + b"\n" * raw.endswith(b"\n")
+
+
+def _length(lines: list[bytes], old: int, new: int) -> int:
+    """Return the lines that a hunk of so many old and new ones has; 0 where they do not fit."""
+    length = 0
+    while old > 0 or new > 0:
+        sign = lines[length][:1] if length < len(lines) else b"end"
+        if sign not in _BODY:
+            return 0
+        old -= sign not in {b"+", b"\\"}
+        new -= sign not in {b"-", b"\\"}
+        length += 1
+    more = lines[length : length + 2]
+    fits = old == new == 0 and (not more or more[0][:1] not in b"+- " or _ends_hunk(more))
+    return length if fits else 0
+
+
+def _ends_hunk(lines: list[bytes]) -> bool:
+    """Whether the first of two lines is no part of a hunk, be it another file or a signature."""
+    line, following = (*lines, b"")[:2]
+    return (
+        line[:1] not in _BODY
+        or (line.startswith(b"--- ") and following.startswith(b"+++ "))
+        or (line == b"-- " and bool(_VERSION.match(following)))
+    )
 
 
 def _side(body: list[bytes], signs: bytes) -> int:
