@@ -51,7 +51,7 @@ def inspect(rollouts: Rollouts) -> Report:
     schema, names = rollouts.schema, rollouts.names
     report = Report(rows=rollouts.source.rows, files=len(rollouts.source.files))
     report.made_by = [f"{r.stage} {r.version}" for r in rollouts.provenance.stages]
-    known = {names[canonical]: canonical for canonical in KNOWN_COLUMNS}
+    known = {names[c]: c for c in KNOWN_COLUMNS if names.found_in(schema, c)}
     for entry in schema:
         canonical = known.get(entry.name)
         if canonical is None:

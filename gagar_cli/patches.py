@@ -131,7 +131,7 @@ def recounted(raw: bytes) -> bytes:
         number += 1
         if match is None:
             continue
-        end = number + _length(lines[number:], int(match[2] or 1), int(match[4] or 1))
+        end = _end(lines, number, int(match[2] or 1), int(match[4] or 1))
         if end == number:
             while end < len(lines) and not _ends_hunk(lines[end : end + 2]):
                 end += 1
@@ -144,19 +144,21 @@ def recounted(raw: bytes) -> bytes:
     return b"\n".join(lines) + b"\n" * raw.endswith(b"\n")
 
 
-def _length(lines: list[bytes], old: int, new: int) -> int:
-    """Return the lines that a hunk of so many old and new ones has; 0 where they do not fit."""
-    length = 0
+def _end(lines: list[bytes], start: int, old: int, new: int) -> int:
+    """Return where a hunk of so many old and new lines ends; its start where they do not fit."""
+    end = start
     while old > 0 or new > 0:
-        sign = lines[length][:1] if length < len(lines) else b"end"
+        sign = lines[end][:1] if end < len(lines) else b"end"
         if sign not in _BODY:
-            return 0
+            return start
         old -= sign not in {b"+", b"\\"}
         new -= sign not in {b"-", b"\\"}
-        length += 1
-    more = lines[length : length + 2]
-    fits = old == new == 0 and (not more or more[0][:1] not in b"+- " or _ends_hunk(more))
-    return length if fits else 0
+        end += 1
+    more = lines[end : end + 2]
+    fits = old == new == 0 and (
+        not more or more[0][:1] not in {b"+", b"-", b" "} or _ends_hunk(more)
+    )
+    return end if fits else start
 
 
 def _ends_hunk(lines: list[bytes]) -> bool:

@@ -82,7 +82,7 @@ class Rollouts:
 
     def has(self, canonical: str) -> bool:
         """Whether the column is there."""
-        return self.names[canonical] in self.schema.names
+        return self.names.found_in(self.schema, canonical)
 
     def require(self, *canonical: str) -> None:
         """Raise DataError unless these columns are there with types that fit."""

@@ -168,6 +168,11 @@ class ColumnNames:
             raise OptionError("--col", "got one column for two names, expected one each")
         return cls(mapping)
 
+    def found_in(self, schema: pa.Schema, canonical: str) -> bool:
+        """Whether the column is there; with `reward=passed`, no other is called `passed`."""
+        taken = canonical not in self.mapping and canonical in self.mapping.values()
+        return self[canonical] in schema.names and not taken
+
     def updated(self, other: "ColumnNames") -> "ColumnNames":
         """Return these names with the other's on top."""
         return ColumnNames({**self.mapping, **other.mapping})
@@ -184,7 +189,7 @@ def type_problem(canonical: str, name: str, kind: pa.DataType) -> str | None:
 def require(schema: pa.Schema, names: ColumnNames, canonical: str) -> None:
     """Raise DataError unless the column is there, once, with a type that fits."""
     name = names[canonical]
-    found = schema.get_all_field_indices(name)
+    found = schema.get_all_field_indices(name) if names.found_in(schema, canonical) else []
     if len(found) > 1:
         raise DataError("", f"has {len(found)} columns {name!r}, expected one")
     if not found:
@@ -204,9 +209,7 @@ def require(schema: pa.Schema, names: ColumnNames, canonical: str) -> None:
 def verdict_column(schema: pa.Schema, names: ColumnNames) -> str:
     """Return which column decides, `passed` before `reward`; neither raises DataError."""
     for canonical in ("passed", "reward"):
-        # With --col reward=passed, the column of that name is the reward and nothing else.
-        taken = canonical not in names.mapping and canonical in names.mapping.values()
-        if names[canonical] in schema.names and not taken:
+        if names.found_in(schema, canonical):
             require(schema, names, canonical)
             return canonical
     raise DataError(

@@ -126,3 +126,15 @@ def test_bad_columns_get_one_line_and_no_output(tmp_path, columns, options, word
 def test_options_that_make_no_sense_are_usage_errors(tmp_path, options):
     path = tables.write(tmp_path / "in.parquet", ranked())
     assert options[0] in error_of("redistribute", path, *options, code=2)
+
+
+def test_a_column_mapped_to_one_name_is_not_read_as_another(tmp_path):
+    """A bool column called reward is the verdict here, and nobody's reward."""
+    table = ranked().rename_columns(["group_id", "rollout_id", "reward", "rank"])
+    out = run(tmp_path, table, "--col", "passed=reward", "--estimator", "dr-grpo")
+    assert out["advantage"].to_pylist() == [0.25, 0.25, 0.25, -0.75]
+
+
+def test_a_rank_column_that_nobody_filled_moves_nothing(tmp_path):
+    table = ranked().set_column(3, "rank", pa.nulls(4))
+    assert run(tmp_path, table)["credit_weight"].to_pylist() == [1, 1, 1, 1]
