@@ -6,13 +6,14 @@ They are heuristics, tuned to miss rather than to accuse: what they find is show
 
 import ast
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
-from gagar_cli.patches import FileChange, PatchFacts
+from gagar_cli.patches import Block, FileChange, PatchFacts
 
 DUPLICATE_LINES = 5  # a repeated run of this many telling lines is a copy
 
@@ -20,10 +21,11 @@ _TEST_FOLDERS = {"test", "tests", "testing", "__tests__", "spec", "specs"}
 _TEST_NAME = re.compile(
     r"^(?:test_.*|.*_tests?|.*[.-](?:test|spec)|conftest|.*(?:Test|Tests|Spec))\.\w+$"
 )
-_ROOT_TEST = re.compile(r"^test.*\.(?:py|js|ts|rb|sh|go)$")
-_SCRATCH = re.compile(
-    r"^(?:repro|reproduc|debug|tmp|temp|scratch|try|verify|validate|check_|run_test|demo|poc)"
-    r"[\w-]*\.(?:py|sh|js|ts|rb|txt|ipynb|go|rs|java|c|cpp)$",
+_SCRIPT = r"(?:[_-][\w-]*|\d*)\.(?:py|sh|js|ts|rb|txt|ipynb|go|rs|java|c|cpp)$"
+_SCRATCH = re.compile(rf"^(?:repro|reproduc\w*?|tmp|temp|scratch|poc){_SCRIPT}", re.IGNORECASE)
+# Names that a package may well have inside, but that are scripts where they lie at the top.
+_ROOT_SCRATCH = re.compile(
+    rf"^(?:check|debug|try|verify|validate|demo|run_tests?){_SCRIPT}|^test.*\.(?:py|js|ts|rb|sh|go)$",
     re.IGNORECASE,
 )
 _REPORT = re.compile(
@@ -54,9 +56,13 @@ _IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+)?(?:import|use|require|#include)\b")
 _ASSERTION = re.compile(r"\bassert|\bexpect\(|\.should\b|\braises\(|\bfail\(", re.IGNORECASE)
 _SKIP = re.compile(
     r"@\w*\.?(?:skip|expectedFailure|ignore|disabled)|\bmark\.(?:skip|xfail)|\bpytest\.skip\("
-    r"|\b(?:xit|xdescribe)\(|\.skip\(|\bt\.Skip",
+    r"|\b(?:xit|xdescribe)\(|\b(?:it|test|describe|context|suite)\.skip\(|\bt\.Skip",
     re.IGNORECASE,
 )
+# What may be prose as well: "# return early", "# e.g. f(x)".
+_EITHER = re.compile(r"(?:return|raise|assert|import|del)(?:\s+[a-z]+)?$|(?:e\.g|i\.e)\.")
+_LONGEST = 200  # characters of a commented-out line; longer ones would only strain the parser
+_INDENTED = re.compile(r"\.(?:py[ix]?|ya?ml)$")  # where indentation has a meaning
 _WORD = re.compile(r"[^\W\d]\w*")
 _TO_A_GRADER = re.compile(
     r"""(?:ignore|disregard|forget)\b.{0,30}\b(?:previous|prior|above|earlier|all)\b.{0,20}\binstruction
@@ -110,7 +116,7 @@ def is_stray(file: FileChange) -> bool:
     at_root = len(pure.parts) == 1
     return bool(
         _SCRATCH.match(pure.name)
-        or (at_root and (_ROOT_TEST.match(pure.name) or _REPORT.match(pure.name)))
+        or (at_root and (_ROOT_SCRATCH.match(pure.name) or _REPORT.match(pure.name)))
     )
 
 
@@ -189,18 +195,20 @@ def dead_code(facts: PatchFacts) -> list[str]:
     return found
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _is_commented_code(line: str, *, python: bool) -> bool:
     if not python:
         return bool(_C_COMMENT.match(line))
     match = _HASH_COMMENT.match(line)
-    if not match or not match[1].strip():
+    text = match[1].strip() if match else ""
+    if not text or len(text) > _LONGEST or _EITHER.match(text):
         return False
-    text = match[1].strip()
     # A block's first line is code only with a body.
     for candidate in (text, f"{text}\n    pass"):
         try:
-            body = ast.parse(candidate).body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "\d" in what is only a comment
+                body = ast.parse(candidate).body
         except (SyntaxError, ValueError):
             continue
         return any(
@@ -213,7 +221,13 @@ def _is_commented_code(line: str, *, python: bool) -> bool:
 
 def _unused_helpers(file: FileChange, facts: PatchFacts) -> list[str]:
     """Return private Python functions that a patch adds and never names again."""
-    names = [m[1] for line in file.added if (m := re.match(r"\s*def (_[a-z]\w*)\(", line))]
+    names = [
+        match[1]
+        for block in file.blocks
+        for above, line in pairwise(("", *block.added))
+        # What is decorated may be in use through its decorator.
+        if (match := re.match(r"\s*def (_[a-z]\w*)\(", line)) and not above.strip().startswith("@")
+    ]
     if not names or not file.path.endswith(".py"):
         return []
     uses = Counter(w for f in facts.files for line in f.added for w in _WORD.findall(line))
@@ -223,13 +237,30 @@ def _unused_helpers(file: FileChange, facts: PatchFacts) -> list[str]:
 
 
 def whitespace_changes(facts: PatchFacts) -> int:
-    """Count the changed lines of blocks that change nothing but white space or blank lines."""
-    return sum(
-        max(len(block.added), len(block.removed))
-        for file in facts.files
-        for block in file.blocks
-        if block.removed and _bare(block.removed) == _bare(block.added)
-    )
+    """Count the changed lines of blocks that change nothing but white space or blank lines.
+
+    New indentation is no such change where it has a meaning, nor beside other changes of the file:
+    what now stands under an `if` had to move.
+    """
+    count = 0
+    for file in facts.files:
+        blank = [b for b in file.blocks if b.removed and _bare(b.removed) == _bare(b.added)]
+        moves = len(blank) < len(file.blocks) or _INDENTED.search(file.path)
+        count += sum(
+            max(len(block.added), len(block.removed))
+            for block in blank
+            if not (moves and _is_reindented(block))
+        )
+    return count
+
+
+def _is_reindented(block: Block) -> bool:
+    old, new = ([line.strip() for line in lines] for lines in (block.removed, block.added))
+    return old == new and _indents(block.removed) != _indents(block.added)
+
+
+def _indents(lines: tuple[str, ...]) -> list[str]:
+    return [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
 
 
 def _bare(lines: tuple[str, ...]) -> str:

@@ -25,14 +25,14 @@ _GIT_LINE = re.compile(rb"^diff --git (.*?)\r?$", re.MULTILINE)
 _PREIMAGE = re.compile(rb"^index ([0-9a-f]{4,64})\.\.[0-9a-f]", re.MULTILINE)
 _UNPREFIXED = re.compile(
     rb"""^(?:diff\ --git\ (?!"?a/)
-        |---\ (?!"?a/|/dev/null).*\n\+\+\+[ ]
-        |---\ .*\n\+\+\+\ (?!"?b/|/dev/null))""",
+        |---\ (?!"?a/|/dev/null).*\n\+\+\+\ .*\n@@\ -
+        |---\ .*\n\+\+\+\ (?!"?b/|/dev/null).*\n@@\ -)""",
     re.MULTILINE | re.VERBOSE,
 )
 _BODY = {b" ", b"+", b"-", b"\\", b"", b"\r"}  # what a line of a hunk starts with
 _VERSION = re.compile(rb"\d+\.\d")  # git's, under the "-- " that ends a mailed patch
 _OCTAL = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "r": "\r", "a": "\a", "b": "\b"}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "v": "\v", "f": "\f"}
 
 SYMLINK_MODE, SUBMODULE_MODE = "120000", "160000"
 

@@ -25,6 +25,7 @@ from gagar_cli.ranking import Ranking, tiers_of
 
 TIE = 0.25  # points within which totals tie
 DOUBT = 0.5  # points that a difference must outweigh before it counts as sure
+EMPTY = 30.0  # points for changing nothing; more than all other criteria together
 _MIN_MEDIAN = 4  # changed lines; below this, twice as many is no excess
 
 
@@ -35,6 +36,8 @@ class Look:
     facts: PatchFacts
     contents: Mapping[str, str]
     lines: frozenset[str]
+    scope: tuple[str, ...]  # the paths that count for scope and size: no tests, nothing left behind
+    churn: int  # changed lines in scope
 
     @classmethod
     def of(cls, facts: PatchFacts, contents: Mapping[str, str]) -> "Look":
@@ -46,25 +49,14 @@ class Look:
             for text in texts
             if text.strip()
         )
-        return cls(facts, contents, frozenset(marked))
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """The paths that count for scope and size: not tests, not files left behind."""
-        return tuple(f.path for f in self.facts.files if not _aside(f.path, self.facts))
-
-    @property
-    def churn(self) -> int:
-        """Changed lines in scope."""
-        return sum(
-            len(f.added) + len(f.removed)
-            for f in self.facts.files
-            if not _aside(f.path, self.facts)
+        scope = [f for f in facts.files if not (findings.is_test(f.path) or findings.is_stray(f))]
+        return cls(
+            facts,
+            contents,
+            lines=frozenset(marked),
+            scope=tuple(file.path for file in scope),
+            churn=sum(len(file.added) + len(file.removed) for file in scope),
         )
-
-
-def _aside(path: str, facts: PatchFacts) -> bool:
-    return findings.is_test(path) or path in findings.stray_files(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +100,7 @@ def weigh(label: str, passing: Mapping[str, Look], failing: Sequence[Look]) -> l
     facts = look.facts
     others = [other for name, other in passing.items() if name != label]
     if not facts.files:
-        return [Cost("empty", 6.0, "changes nothing")]
+        return [Cost("empty", EMPTY, "changes nothing")]
     costs = [
         _scope(look, others),
         _excess(look, list(passing.values())),
