@@ -1,6 +1,7 @@
 """The whole pipeline over real groups: pipes, files and one process agree."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli import SAMPLE, error_of, gagar, ok
 
-SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+REAL = Path(os.environ.get("GAGAR_REAL_ROLLOUTS", SAMPLE.parent.parent.parent / "shared" / "data"))
 SAMPLES = SAMPLE.parent
 
 
@@ -263,8 +264,8 @@ def test_trainers_advantages_are_used_as_they_are(tmp_path):
     assert max(out["redistributed_advantage"].to_pylist()) > 2.0
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="real rollouts are not here")
+@pytest.mark.skipif(not REAL.is_dir(), reason="real rollouts are not here")
 def test_real_rollouts_give_the_same_table_by_pipe_and_by_run(tmp_path):
-    source = SHARED / "real_requests.parquet"
+    source = REAL / "real_requests.parquet"
     ok("run", source, "--no-repo", "-q", "-o", "out.parquet", cwd=tmp_path)
     assert piped(source, tmp_path, "--no-repo") == (tmp_path / "out.parquet").read_bytes()
