@@ -1,5 +1,16 @@
-"""Run the command line with `python -m gagar_cli`."""
+"""Run the command line, as `gagar` or as `python -m gagar_cli`."""
 
-from gagar_cli.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line and exit; an interrupt while it loads is one too."""
+    try:
+        from gagar_cli.cli import main as run  # noqa: PLC0415
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -54,7 +54,7 @@ def assemble(
     commit that is not found raises, before anything is built, unless the options say to do with
     the diffs alone. `progress` is told groups done and all groups.
     """
-    rollouts = rollouts.without("assemble")
+    rollouts = rollouts.ready_for("assemble")
     rollouts.require("patch")
     table = rollouts.read(
         "group_id", "rollout_id", optional=("repo", "base_commit", "passed", "reward")

@@ -7,6 +7,7 @@
 130  interrupted; 143 terminated; 141 the reader of standard output went away
 """
 
+import errno
 import functools
 import os
 import signal
@@ -45,6 +46,7 @@ app = typer.Typer(
     name="gagar",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help is never cut, and can be read by other programs
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -82,18 +84,20 @@ def _with_exit_code(command: Callable[..., int | None]) -> Callable[..., None]:
     def run(*args: Any, **options: Any) -> None:  # noqa: ANN401
         try:
             ungraded = command(*args, **options)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             code = UNGRADED if ungraded else 0
-        except OptionError as error:
-            error_line(f"error: {error}")
-            code = USAGE
         except GagarError as error:
             error_line(f"error: {error}")
-            code = FAILED
+            code = USAGE if isinstance(error, OptionError) else FAILED
         except BrokenPipeError:
-            # Python would complain once more when it flushes standard output at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_stdout()
             code = READER_GONE
+        except OSError as error:
+            _give_up_stdout()
+            where = error.filename or "output"
+            error_line(f"error: {where}: {error.strerror or error}. Next: {_advice(error)}")
+            code = FAILED
         except KeyboardInterrupt:
             error_line("interrupted")
             code = INTERRUPTED
@@ -109,6 +113,18 @@ def _with_exit_code(command: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     return run
+
+
+def _give_up_stdout() -> None:
+    """Keep Python from complaining once more when it flushes standard output at exit."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "free some space"
+    return "check that the place is a folder, and may be written"
 
 
 for _name, _command in COMMANDS.items():
@@ -127,7 +143,9 @@ def main() -> None:
     except typer.TyperException as error:
         # Without a word after it, gagar shows its help, which is all there is to say.
         if error.format_message():
-            error_line(f"error: {error.format_message()} Next: gagar --help")
+            name = next((word for word in sys.argv[1:2] if word in COMMANDS), "")
+            help_ = " ".join(filter(None, ("gagar", name, "--help")))
+            error_line(f"error: {error.format_message().rstrip('.')}. Next: {help_}")
         code = USAGE
     except typer.Abort:
         code = INTERRUPTED

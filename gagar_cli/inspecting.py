@@ -61,6 +61,8 @@ def inspect(rollouts: Rollouts) -> Report:
         problem = type_problem(canonical, entry.name, entry.type)
         if problem:
             report.problems.append(problem)
+    twice = [name for name in known if len(schema.get_all_field_indices(name)) > 1]
+    report.problems += [f"has more than one column {name!r}, expected one" for name in twice]
     report.absent = [name for name in KNOWN_COLUMNS if name not in report.columns]
     _look_at_rows(rollouts, report)
     for stage in _NEEDS:
@@ -88,7 +90,9 @@ def _look_at_rows(rollouts: Rollouts, report: Report) -> None:
         found = filter_rollouts(table, FilterOptions(), rollouts.pass_threshold)
         report.mixed_groups = found.summary.groups_kept
     except DataError as error:
-        report.problems.append(str(error))
+        text = str(error).removeprefix(f"{rollouts.source.name}: ")
+        if text not in report.problems and error.problem not in report.problems:
+            report.problems.append(text)
 
 
 def _readiness(rollouts: Rollouts, stage: str) -> str:

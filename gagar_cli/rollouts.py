@@ -127,31 +127,36 @@ class Rollouts:
             provenance=self.provenance.with_stage(StageRecord(stage, _plain(options))),
         )
 
-    def without(self, stage: str) -> "Rollouts":
-        """Return this without the columns that an earlier run of a stage added."""
+    def ready_for(self, stage: str) -> "Rollouts":
+        """Return this without the columns that an earlier run of a stage added.
+
+        A column of the input's own that the stage would overwrite raises DataError: input is
+        never overwritten. `advantage` is read where it is there.
+        """
         own = set(self.provenance.added_by(stage))
-        return replace(
+        ready = replace(
             self,
             dropped=self.dropped | (own & set(self.source.schema.names)),
             added={name: column for name, column in self.added.items() if name not in own},
         )
+        for canonical in STAGE_COLUMNS[stage]:
+            name = self.names[canonical]
+            if canonical != "advantage" and name in ready.schema.names:
+                raise DataError(
+                    self.source.name,
+                    f"has a column {name!r} that gagar {stage} did not make and must not overwrite",
+                    f"rename it, or have ours named with --col {canonical}=OTHER_NAME",
+                )
+        return ready
 
     def with_columns(
         self, columns: pa.Table, stage: str, options: "DataclassInstance"
     ) -> "Rollouts":
         """Return this with a stage's columns, canonically named, one value per kept row.
 
-        Call `without` first. A column that the input has of its own raises DataError: input is
-        never overwritten.
+        Call `ready_for` first.
         """
         names = {canonical: self.names[canonical] for canonical in columns.column_names}
-        for canonical, name in names.items():
-            if name in self.schema.names:
-                raise DataError(
-                    self.source.name,
-                    f"has a column {name!r} that gagar {stage} did not make and must not overwrite",
-                    f"rename it, or have ours named with --col {canonical}=OTHER_NAME",
-                )
         record = StageRecord(stage, _plain(options), tuple(names.values()))
         added = {names[c]: columns.column(c) for c in columns.column_names}
         return replace(

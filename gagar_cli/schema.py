@@ -40,7 +40,7 @@ INPUT_COLUMNS: Mapping[str, str] = MappingProxyType(
         "base_commit": TEXT,
         "patch": BLOB,
         "messages": ANY,
-        "num_tokens": INTEGER,
+        "num_tokens": NUMBER,  # pandas makes integers with nulls floats
         "num_turns": INTEGER,
         "advantage": NUMBER,
     }
@@ -83,7 +83,7 @@ _ADDED_TYPES: Mapping[str, str] = MappingProxyType(
         "files_changed": INTEGER,
         "lines_added": INTEGER,
         "lines_removed": INTEGER,
-        "rank": INTEGER,
+        "rank": NUMBER,  # likewise
         "grade_confidence": NUMBER,
         "grade_status": TEXT,
         "grade_reason": TEXT,

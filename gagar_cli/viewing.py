@@ -66,6 +66,7 @@ def group_rows(rollouts: Rollouts) -> list[GroupRow]:
     found = []
     for group_id, rows in index:
         passing = rows[verdicts.passed[rows]]
+        least = np.min(rank[passing], where=~np.isnan(rank[passing]), initial=math.inf)
         weights = weight[passing][~np.isnan(weight[passing])]
         sure = confidence[rows][~np.isnan(confidence[rows])]
         found.append(
@@ -76,7 +77,7 @@ def group_rows(rollouts: Rollouts) -> list[GroupRow]:
                 failed=int(verdicts.failed[rows].sum()),
                 grade=_grade([statuses[row] for row in rows]) if statuses else None,
                 confidence=float(sure[0]) if len(sure) else None,
-                best=[str(ids[row]) for row in rows if rank[row] == 1],
+                best=[str(ids[row]) for row in passing if rank[row] == least],
                 weights=(float(weights.min()), float(weights.max())) if len(weights) else None,
             )
         )

@@ -157,12 +157,15 @@ def test_a_file_that_most_touch_is_in_scope(tmp_path, source):
     passing = {
         "a": both,
         "b": {**both, "src/core.py": OTHER_FIX},
-        "c": {**both, "README.md": "!\n"},
+        "c": {**both, "src/core.py": FIX + "\n"},
+        "d": CLEAN,
+        "e": {**both, "src/core.py": OTHER_FIX + "\n", "README.md": "!\n"},
     }
     tiers, _, reasons = graded(tmp_path, source, passing)
-    assert tiers == [["a", "b"], ["c"]]
-    assert "shared scope" not in reasons["a"]
-    assert "README.md" in reasons["c"]
+    assert tiers == [["a", "b", "c", "d"], ["e"]]
+    assert {name for name, reason in reasons.items() if "shared scope" in reason} == {"e"}
+    assert "README.md" in reasons["e"]
+    assert "other.py" not in reasons["e"]
 
 
 def test_identical_patches_tie_and_name_each_other(tmp_path, source):
@@ -286,7 +289,9 @@ def test_moved_lines_and_indentation_are_no_difference_in_resemblance():
     pair = dict(zip("AB", looks(edit("a.py", "  y = 2", "x = 1"), edit("a.py", "z")), strict=True))
     grade = rank_looks(pair, failing)
     assert grade.ranking.tiers == (("B",), ("A",))
-    assert "100% of changed lines shared" in grade.reasons["A"]
+    assert "(+1.00): 100% of changed lines shared" in grade.reasons["A"]
+    grade = rank_looks(pair, failing + looks(edit("a.py", "y")) + looks(""))
+    assert "(+0.62): 62% of changed lines shared" in grade.reasons["A"]
 
 
 def test_large_groups_of_large_patches_are_ranked_in_moderate_time():

@@ -151,8 +151,26 @@ def test_usage_errors_exit_with_2(source):
         ["--min-group-size", "0"],
         ["--min-group-size", "many"],
         ["--nonsense"],
+        ["--pass-threshold", "nan"],
         ["--col", "nonsense"],
         ["--col", "group_id=a", "--col", "group_id=b"],
     ):
         error_of("filter", source, *arguments, code=2)
     assert gagar("no-such-command").returncode == 2
+
+
+def test_the_rejected_rows_never_overwrite_the_input_or_the_output(source, tmp_path):
+    before = source.read_bytes()
+    other = source.parent / "." / source.name
+    error_of("filter", source, "-o", tmp_path / "o.parquet", "--rejected", other, code=2)
+    error_of(
+        "filter",
+        source,
+        "-o",
+        "o.parquet",
+        "--rejected",
+        tmp_path / "o.parquet",
+        code=2,
+        cwd=tmp_path,
+    )
+    assert source.read_bytes() == before

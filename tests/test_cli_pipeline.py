@@ -250,7 +250,46 @@ def test_a_column_of_the_users_own_is_never_overwritten(tmp_path):
     line = error_of("run", "in.parquet", "-o", "o.parquet", "--repos", SAMPLES, cwd=tmp_path)
     assert "'rank'" in line
     assert "--col rank=" in line
-    pq.write_table(source.append_column("uid", source["group_id"]), tmp_path / "in.parquet")
+    assert not (tmp_path / "gagar_workspaces").exists()
+
+
+def test_what_redistribution_would_refuse_is_refused_before_anything_is_built(tmp_path):
+    source = pq.read_table(SAMPLE)
+    place = source.column_names.index("num_tokens")
+    wrong = source.set_column(place, "num_tokens", pa.nulls(len(source), pa.int64()))
+    pq.write_table(wrong, tmp_path / "in.parquet")
+    line = error_of(
+        "run", "in.parquet", "--mass", "tokens", "--repos", SAMPLES, "-o", "o.parquet", cwd=tmp_path
+    )
+    assert "num_tokens" in line
+    assert not (tmp_path / "gagar_workspaces").exists()
+
+
+def test_a_task_that_comes_back_with_other_rollouts_gets_another_workspace(tmp_path):
+    """The same group in two steps of training: grading the first still sees its own patches."""
+    source = pq.read_table(SAMPLE)
+    place = source.column_names.index("patch")
+    turned = source["patch"].to_pylist()[::-1]
+    pq.write_table(source, tmp_path / "1.parquet")
+    pq.write_table(source.set_column(place, "patch", [turned]), tmp_path / "2.parquet")
+    for step in ("1", "2"):
+        ok("assemble", f"{step}.parquet", "--no-repo", "-o", f"a{step}.parquet", cwd=tmp_path)
+    first = pq.read_table(tmp_path / "a1.parquet")
+    second = pq.read_table(tmp_path / "a2.parquet")
+    assert not set(first["workspace"].to_pylist()) & set(second["workspace"].to_pylist())
+    ok("grade", "a1.parquet", "-o", "late.parquet", cwd=tmp_path)
+    ok("run", "1.parquet", "--no-repo", "-o", "alone.parquet", "--root", "other", cwd=tmp_path)
+    late = {
+        (r["group_id"], r["rollout_id"]): r
+        for r in pq.read_table(tmp_path / "late.parquet").to_pylist()
+    }
+    for row in pq.read_table(tmp_path / "alone.parquet").to_pylist():
+        assert late[row["group_id"], row["rollout_id"]]["grade_reason"] == row["grade_reason"]
+
+
+def test_a_root_that_is_a_file_gets_one_line(tmp_path):
+    line = error_of("run", SAMPLE, "--root", SAMPLE, "-o", "o.parquet", cwd=tmp_path)
+    assert "rollouts.parquet" in line
 
 
 def test_trainers_advantages_are_used_as_they_are(tmp_path):

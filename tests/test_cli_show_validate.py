@@ -104,7 +104,33 @@ def test_the_readme_shows_what_the_command_shows(out):
     for line in table:
         assert line in readme
     shown = ok("show", out).stdout.decode()
-    listed = [line for line in readme.splitlines() if line.startswith(" reckon-")]
+    listed = [line for line in readme.splitlines() if line.startswith("reckon-")]
     assert len(listed) == 2
     for line in listed:
         assert line in shown
+
+
+def test_show_makes_what_a_terminal_would_obey_visible(tmp_path):
+    table = tables.rollouts({"g\x1b[2J\x1b]0;x\x07\nh\u202e": [True, False]})
+    path = tables.write(tmp_path / "in.parquet", table)
+    shown = ok("show", path).stdout.decode()
+    assert "g\\x1b[2J\\x1b]0;x\\x07\\nh\\u202e" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+def test_show_names_the_best_of_any_ranks(tmp_path):
+    table = tables.rollouts({"g": [True, True, False]}, rank=[7.0, 5.0, None])
+    path = tables.write(tmp_path / "in.parquet", table)
+    assert lines("show", path)[0]["best"] == ["r1"]
+
+
+def test_validate_counts_a_column_that_is_there_twice_as_a_problem(tmp_path):
+    table = tables.rollouts({"g": [True, False]}, patch=["", ""])
+    path = tables.write(tmp_path / "in.parquet", table.append_column("patch", [["", ""]]))
+    assert "more than one column 'patch'" in error_of_report(path)
+
+
+def error_of_report(path):
+    done = gagar("validate", path)
+    assert done.returncode == 1
+    return done.stderr.decode()

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tables
 from cli import GAGAR, error_of, gagar, ok
@@ -128,7 +129,33 @@ def test_an_output_that_cannot_be_is_refused_before_the_input_is_read(tmp_path):
 
 def test_output_goes_through_links_and_devices(source):
     done = shell(f"gagar filter -q {source} -o /dev/stdout")
-    assert pa.parquet.read_table(pa.BufferReader(done.stdout)).num_rows == 4000
+    assert pq.read_table(pa.BufferReader(done.stdout)).num_rows == 4000
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_that_is_not_needed_does_no_harm(source, tmp_path, closed):
+    done = shell(f"gagar filter {source} -o {tmp_path}/out.parquet {closed}")
+    assert done.returncode == 0
+    assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 4000
+
+
+def test_a_closed_stream_that_is_needed_is_named(source):
+    for script, words in (
+        (f"gagar filter -q {source} >&-", b"standard output: is closed"),
+        ("gagar filter -q -o /dev/null <&-", b"standard input: is closed"),
+    ):
+        done = shell(script)
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_table_on_a_full_disk_gets_one_line(source):
+    done = shell(f"gagar show {source} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"free some space" in done.stderr
 
 
 def test_the_help_of_every_command_has_an_example_that_names_it():

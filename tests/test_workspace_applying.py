@@ -118,9 +118,11 @@ def test_several_files_without_git_headers_and_with_wrong_counts_are_applied(cas
     assert result(case, patch, "d/g.py")[2] == PYTHON.replace("1", "2").encode()
 
 
-def test_a_header_with_a_time_after_blanks_is_applied(case, plain):
-    patch = headless(plain).replace(b"a/f.txt", b"a/f.txt 2026-07-05 19:41:17.620000023 -0500")
-    assert result(case, patch) == ("applied", "", AFTER.encode())
+def test_a_header_with_a_time_after_blanks_is_applied(tmp_path, case, plain):
+    patch = headless(plain).replace(b"/f.txt", b"/f.txt 2026-07-05 19:41:17.620000023 -0500")
+    built = repos.build(tmp_path, patch, case.source, case.base)  # no file was touched here before
+    assert built.candidates["r"].status == "applied"
+    assert repos.opened(built)[0].read("A", "f.txt") == AFTER.encode()
 
 
 def test_a_file_that_ends_without_a_newline_keeps_it_so(case):
@@ -190,6 +192,14 @@ def test_the_patch_program_keeps_and_makes_files_that_run(case):
 def test_a_reversed_patch_is_turned_round(case, plain):
     patch = plain.replace(b"-line 15\n+LINE 15\n", b"-LINE 15\n+line 15\n")
     assert result(case, patch) == ("applied-fuzz", "in reverse", AFTER.encode())
+
+
+def test_a_patch_that_is_in_the_base_already_is_turned_round_as_verifiers_do(tmp_path):
+    source, _ = repos.make(tmp_path / "source", {"f.txt": BEFORE})
+    patch = repos.changed(source, {"f.txt": AFTER})
+    base = repos.commit(source, {"f.txt": AFTER})
+    candidate = repos.build(tmp_path / "root", patch, source, base).candidates["r"]
+    assert (candidate.status, candidate.detail) == ("applied-fuzz", "in reverse")
 
 
 def test_paths_without_prefixes_are_found(case):

@@ -1,6 +1,7 @@
 """What commands say: summaries and progress on standard error, never on standard output."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,10 +9,25 @@ from typing import Any, Protocol
 
 import typer
 
+# Control characters and those that reorder text: ids, paths and reasons come from rollouts, and
+# must not steer the terminal that shows them.
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """Return text with every character that a terminal would obey as a visible escape."""
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def line(text: str) -> None:
+    """Write one line to standard output."""
+    typer.echo(visible(text))
+
 
 def error_line(message: str) -> None:
-    """Write one line to standard error, as it is: brackets are no markup."""
-    typer.echo(message, err=True)
+    """Write one line to standard error, where there is one; brackets are no markup."""
+    if sys.stderr is not None:
+        typer.echo(visible(message), err=True)
 
 
 def summary(
@@ -37,6 +53,8 @@ def _shown(value: object) -> str:
         return ", ".join(f"{count:,} {name}" for name, count in value.items())
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, tuple):
+        return " to ".join(_shown(part) for part in value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -54,7 +72,7 @@ def _nothing(done: int, total: int, remark: str = "") -> None:
 @contextmanager
 def progress_bar(label: str, *, quiet: bool) -> Iterator[Draw]:
     """Lend a function that is told done, all, and a remark; it draws only on a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield _nothing
         return
     from rich.console import Console

@@ -61,6 +61,9 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Write the summary as one line of JSON to standard error."),
 ]
+JsonOut = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output instead of text.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
 
@@ -160,7 +163,7 @@ UseConfidence = Annotated[
     bool,
     typer.Option(
         "--use-confidence/--ignore-confidence",
-        help="Move weights toward 1 where the votes of a group disagree.",
+        help="Move weights toward 1 where a group's grade is uncertain.",
     ),
 ]
 EstimatorOption = Annotated[

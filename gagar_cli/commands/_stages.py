@@ -3,6 +3,8 @@
 `run` calls these one after the other; each of the other commands calls one.
 """
 
+import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gagar_cli.commands._console import error_line, progress_bar, summary
-from gagar_cli.errors import OptionError
+from gagar_cli.errors import OptionError, OutputError
 from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def open_rollouts(
     from gagar_cli.schema import ColumnNames
 
     names = ColumnNames.parse(col or ())
+    if pass_threshold is not None and math.isnan(pass_threshold):
+        raise OptionError("--pass-threshold", "got nan, expected a number")
     return Rollouts.of(open_source(input_), names, pass_threshold)
 
 
@@ -48,13 +52,18 @@ def target_of(
     """
     from gagar_cli.parquet_io import STDIO, check_target, default_output
 
-    beside = default_output(input_, stage) if sys.stdout.isatty() else STDIO
-    target = beside if output is None else output
+    if output is not None:
+        target = output
+    elif sys.stdout is None:
+        raise OutputError("standard output", "is closed", "name an -o")
+    else:
+        target = default_output(input_, stage) if sys.stdout.isatty() else STDIO
     check_target(target)
     if rejected is not None:
         check_target(rejected)
-        if rejected == target:
-            raise OptionError("--rejected", f"got {rejected!r}, which is the output too")
+        for other, what in ((target, "output"), (input_, "input")):
+            if other is not None and os.path.realpath(other) == os.path.realpath(rejected):
+                raise OptionError("--rejected", f"got {rejected!r}, which is the {what} too")
     return target
 
 
@@ -64,7 +73,9 @@ def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
 
     with progress_bar("writing rows", quiet=talk.quiet) as progress:
         rollouts.write(target, progress)
-    if target != STDIO and not talk.quiet:
+    if target != STDIO and talk.as_json:
+        error_line(json.dumps({"stage": "write", "path": target}, ensure_ascii=False))
+    elif target != STDIO and not talk.quiet:
         error_line(f"wrote {target}")
 
 
@@ -114,9 +125,9 @@ def do_assemble(
     from gagar_cli.assembling import assemble
     from gagar_cli.workspace.repositories import RepositoryFinder, read_repo_map
 
-    beside = [rollouts.source.folder] if rollouts.source.folder else []
+    beside = [*([rollouts.source.folder] if rollouts.source.folder else []), Path.cwd()]
     finder = RepositoryFinder(
-        roots=[Path(folder) for folder in repos] if repos else [*beside, Path.cwd()],
+        roots=[Path(folder) for folder in repos] if repos else list(dict.fromkeys(beside)),
         cache=Path(options.root) / ".sources",
         mapping=read_repo_map(repo_map or ()),
     )
@@ -176,6 +187,7 @@ def do_grade(rollouts: "Rollouts", options: GradeOptions, talk: Talk) -> tuple["
         notes=[
             *usage.notes,
             *(f"{count} ungraded: {reason}" for reason, count in found.ungraded.most_common(5)),
+            *([f"and {others} more reasons"] if (others := len(found.ungraded) - 5) > 0 else []),
         ],
         as_json=talk.as_json,
         quiet=talk.quiet,
@@ -193,18 +205,37 @@ def _grader(options: GradeOptions) -> "Grader":
     return AgentGrader(options)
 
 
+_CREDIT_COLUMNS = ("reward", "advantage", "grade_confidence", "num_tokens")
+
+
+def rehearse(rollouts: "Rollouts", options: RedistributeOptions) -> None:
+    """Raise what the stages after `filter` would refuse in the input, before grading is paid for.
+
+    Redistribution is rehearsed with all passing rollouts tied.
+    """
+    import pyarrow as pa
+
+    from gagar_cli.errors import located
+    from gagar_cli.redistributing import redistribute_rollouts
+
+    for stage in ("assemble", "grade", "redistribute"):
+        rollouts = rollouts.ready_for(stage)
+    rollouts.require("patch")
+    columns = [name for name in _CREDIT_COLUMNS if name != "grade_confidence"]
+    table = rollouts.read("group_id", "rollout_id", rollouts.verdict(), optional=columns)
+    tied = table.append_column("rank", pa.array([1] * len(table), pa.int32()))
+    with located(rollouts.source.name):
+        redistribute_rollouts(tied, options, rollouts.pass_threshold)
+
+
 def do_redistribute(rollouts: "Rollouts", options: RedistributeOptions, talk: Talk) -> "Rollouts":
     """Redistribute the advantages."""
     from gagar_cli.errors import located
     from gagar_cli.redistributing import redistribute_rollouts
 
-    rollouts = rollouts.without("redistribute")
+    rollouts = rollouts.ready_for("redistribute")
     table = rollouts.read(
-        "group_id",
-        "rollout_id",
-        rollouts.verdict(),
-        "rank",
-        optional=("reward", "advantage", "grade_confidence", "num_tokens"),
+        "group_id", "rollout_id", rollouts.verdict(), "rank", optional=_CREDIT_COLUMNS
     )
     with located(rollouts.source.name):
         columns, found = redistribute_rollouts(table, options, rollouts.pass_threshold)
@@ -214,13 +245,13 @@ def do_redistribute(rollouts: "Rollouts", options: RedistributeOptions, talk: Ta
             "groups": found.groups,
             "groups_moved": found.groups_moved,
             "rollouts_ranked": found.rollouts_ranked,
-            "credit_weights": f"{found.weight_low:.4g} to {found.weight_high:.4g}",
+            "credit_weights": (found.weight_low, found.weight_high),
             "largest_sum_error": found.sum_error,
             "advantage": f"computed ({options.estimator})"
             if found.advantage_computed
             else "as in the file",
         },
-        notes=[],
+        notes=[] if found.rollouts_ranked else ["no passing rollout has a rank: nothing moves"],
         as_json=talk.as_json,
         quiet=talk.quiet,
     )

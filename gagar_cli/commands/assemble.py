@@ -21,7 +21,9 @@ def assemble_command(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Put all rollouts of each group in one shared workspace, under anonymous labels.
+    """Put each group into one shared workspace.
+
+    All of its rollouts, under anonymous labels, over their base commit.
 
     Example: gagar assemble kept.parquet --repos sample_groups -o assembled.parquet
     """

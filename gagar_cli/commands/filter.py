@@ -17,7 +17,9 @@ def filter_command(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Keep the groups that hold both passing and failing rollouts (dynamic sampling).
+    """Keep the groups that have contrast.
+
+    Those are the groups that hold both passing and failing rollouts (dynamic sampling).
 
     Example: gagar filter sample_groups/rollouts.parquet -o kept.parquet
     """

@@ -24,7 +24,9 @@ def grade_command(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Rank the passing rollouts of each group, side by side in its workspace.
+    """Rank the passing rollouts of each group.
+
+    Side by side in its workspace: by the built-in grader, or by a model with --grader-url.
 
     Example: gagar grade assembled.parquet -o graded.parquet
     """

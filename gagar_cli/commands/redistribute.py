@@ -23,7 +23,9 @@ def redistribute_command(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Move credit from lower-ranked passing rollouts to higher-ranked ones, the sum kept.
+    """Move credit from lower ranks to higher ones.
+
+    Within the passing rollouts of each group; the sum of their advantages is kept.
 
     Example: gagar redistribute graded.parquet --keep-sum -o out.parquet
     """

@@ -8,6 +8,7 @@ from gagar_cli.commands._stages import (
     do_grade,
     do_redistribute,
     open_rollouts,
+    rehearse,
     target_of,
     write,
 )
@@ -54,7 +55,9 @@ def run_command(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Filter, assemble, grade and redistribute in one go; the heavy columns are read once.
+    """Filter, assemble, grade and redistribute in one go.
+
+    The same as the four stages in a pipe, but the heavy columns are read once.
 
     Example: gagar run sample_groups/rollouts.parquet -o out.parquet
     """
@@ -80,6 +83,7 @@ def run_command(
 
     rollouts = open_rollouts(input_, col, pass_threshold)
     rollouts = do_filter(rollouts, filtering, rejected, talk)
+    rehearse(rollouts, redistribution)
     rollouts = do_assemble(rollouts, assembling, repos, repo_map, jobs, talk)
     rollouts, ungraded = do_grade(rollouts, grading, talk)
     write(do_redistribute(rollouts, redistribution, talk), target, talk)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import typer
 
 from gagar_cli.commands import _options as o
+from gagar_cli.commands._console import line
 from gagar_cli.commands._stages import open_rollouts
 from gagar_cli.errors import DataError
 
@@ -14,9 +15,11 @@ def validate_command(
     input_: o.Input = None,
     pass_threshold: o.PassThreshold = None,
     col: o.Col = None,
-    json: o.Json = False,
+    json: o.JsonOut = False,
 ) -> None:
-    """Say what a file has, what is missing, and what each stage could do with it.
+    """Say what a file has and what it lacks.
+
+    And what each stage could do with it.
 
     Exits with 1 where the file has a problem that no stage can get past.
 
@@ -32,15 +35,15 @@ def validate_command(
         for name, value in asdict(report).items():
             if name not in {"columns", "stages", "problems"} and value not in (None, []):
                 shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-                typer.echo(f"{name.replace('_', ' '):<16}  {_pairs(shown)}")
-        typer.echo("columns")
+                line(f"{name.replace('_', ' '):<16}  {_pairs(shown)}")
+        line("columns")
         for name, kind in report.columns.items():
-            typer.echo(f"  {name:<24}  {kind}")
-        typer.echo("stages")
+            line(f"  {name:<24}  {kind}")
+        line("stages")
         for stage, state in report.stages.items():
-            typer.echo(f"  {stage:<24}  {state}")
+            line(f"  {stage:<24}  {state}")
         for problem in report.problems:
-            typer.echo(f"problem           {problem}")
+            line(f"problem           {problem}")
     if report.problems:
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
         raise DataError(rollouts.source.name, report.problems[0] + more)

@@ -182,6 +182,8 @@ class Conversation:
 
     async def _execute(self, name: str, arguments: Mapping[str, object] | None) -> Verdict | str:
         if arguments is None:
+            if name == SUBMIT:
+                self._problem = "the arguments of the submission are not a JSON object"
             return (
                 f"{name[:100]}: the arguments are not a JSON object. Call it again with valid JSON."
             )

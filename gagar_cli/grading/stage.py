@@ -85,7 +85,7 @@ def grade(
     that gets no valid ranking is `ungraded` with the reason, never put into a default order. A
     workspace that is missing raises before anything is asked; GraderError stops the run.
     """
-    rollouts = rollouts.without("grade")
+    rollouts = rollouts.ready_for("grade")
     rollouts.require("workspace", "candidate", "patch_status", "files_changed")
     groups, rows = _read_groups(rollouts)
     for group in groups:

@@ -121,7 +121,8 @@ def open_source(spec: str | None) -> Source:
     elif path.exists():
         paths, folder = [path], path.parent
     else:
-        paths = sorted(Path(found) for found in glob.glob(spec, recursive=True))  # noqa: PTH207
+        found = sorted(Path(name) for name in glob.glob(spec, recursive=True))  # noqa: PTH207
+        paths = [path for path in found if path.is_file() and _is_data(Path(path.name))]
         folder = path.parent
         if not paths:
             raise SourceError(spec, "no such file, expected Parquet", "check the path")
@@ -137,6 +138,8 @@ def _is_data(path: Path) -> bool:
 
 def _open_stdin() -> Source:
     name = "standard input"
+    if sys.stdin is None:
+        raise SourceError(name, "is closed, expected Parquet", "name an INPUT, or pipe one in")
     stdin = sys.stdin.buffer
     if sys.stdin.isatty():
         raise SourceError(name, "is a terminal, expected Parquet", "name an INPUT, or pipe one in")

@@ -12,6 +12,7 @@ No history, remotes or reflogs come along: they would leak the reference fix. No
 workspace says which rollout a candidate is, or whether it passed.
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -36,8 +37,9 @@ from gagar_cli.patches import (
 from gagar_cli.ranking import labels
 from gagar_cli.workspace.applying import Applied, apply_patch, borrow_named
 from gagar_cli.workspace.repositories import Repository
-from gagar_cli.workspace.store import ObjectStore
+from gagar_cli.workspace.store import ObjectStore, TreeChange
 
+_NAME_BYTES, _PATH_BYTES = 255, 1024  # git keeps longer ones, disks do not
 LAYOUT = 1  # raise when what stands in a workspace changes; older ones are then made anew
 
 
@@ -79,10 +81,15 @@ class Built:
     kept: bool
 
 
-def folder_name(group_id: str) -> str:
-    """Return a safe folder name: a readable form of the id plus a short hash of it."""
+def folder_name(group_id: str, content: str) -> str:
+    """Return a safe folder name: a readable form of the id plus a short hash of id and content.
+
+    The same task comes back in every step of a training run; a file of an earlier step must go on
+    naming its own workspace, and never find another's patches there.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", group_id).strip("._-") or "group"
-    return f"{safe[:60]}-{hashlib.sha256(group_id.encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(b"\0".join((group_id.encode(), content.encode()))).hexdigest()
+    return f"{safe[:60]}-{digest[:12]}"
 
 
 def draw_labels(group_id: str, rollout_ids: Sequence[str], seed: int) -> dict[str, str]:
@@ -99,10 +106,10 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
     folder appears whole or not at all.
     """
     root = Path(options.root).resolve()
-    folder = root / folder_name(group.group_id)
     names = draw_labels(group.group_id, group.rollout_ids, options.seed)
     patches = dict(zip(group.rollout_ids, group.patches(), strict=True))
     fingerprint = _fingerprint(group, names, patches, options)
+    folder = root / folder_name(group.group_id, fingerprint)
     manifest = _read_kept(folder, fingerprint)
     if manifest is not None:
         by_label = {k: Candidate(**fields) for k, fields in manifest["candidates"].items()}
@@ -110,7 +117,7 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
         return Built(folder, kept, tuple(manifest["absent"]), kept=True)
 
     new = root / f".{folder.name}.{os.getpid()}"
-    shutil.rmtree(new, ignore_errors=True)
+    _clear_abandoned(root, folder.name)
     (new / "candidates").mkdir(parents=True)
     absent: tuple[str, ...] = ()
     (new / "TASK.md").write_text(group.problem_statement, encoding="utf-8", errors="replace")
@@ -132,10 +139,33 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
         }
         (new / "group.json").write_text(json.dumps(manifest, indent=1))
         shutil.rmtree(folder, ignore_errors=True)
-        new.rename(folder)
+        try:
+            new.rename(folder)
+        except OSError:
+            # Another process may have made the same meanwhile; then there is nothing left to do.
+            if _read_kept(folder, fingerprint) is None:
+                raise
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return Built(folder, candidates, absent, kept=False)
+
+
+def _clear_abandoned(root: Path, name: str) -> None:
+    """Remove what a process that was killed has left of this workspace."""
+    for half in root.glob(f".{glob.escape(name)}.*"):
+        pid = int(half.name.rpartition(".")[2])
+        if pid == os.getpid() or not _is_alive(pid):
+            shutil.rmtree(half, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True
 
 
 def _by_label(candidate: Candidate) -> tuple[int, str]:
@@ -182,6 +212,9 @@ def _from_trees(  # noqa: PLR0913
         borrow_named(store, base, patches.values())
         for rollout, raw in patches.items():
             applied = apply_patch(store, base, index, raw)
+            changes = store.changes(base, applied.tree) if applied.tree else []
+            if any(_is_too_long(change.path) for change in changes):
+                applied = Applied("refused", "names a path that is too long for a disk", None)
             place = folder / "candidates" / names[rollout]
             if applied.tree is None:
                 _write_diff(place, raw or b"")
@@ -194,13 +227,17 @@ def _from_trees(  # noqa: PLR0913
                 with store.index_of(applied.tree) as own:
                     store.write_files(own, place)
             else:
-                _write_touched(store, base, applied.tree, place)
+                _write_touched(store, changes, place)
             candidates[rollout] = _candidate(names[rollout], applied, diff)
     return candidates, absent
 
 
-def _write_touched(store: ObjectStore, base: str, tree: str, place: Path) -> None:
-    files = [c.new for c in store.changes(base, tree) if c.new and c.new.mode != SUBMODULE_MODE]
+def _is_too_long(path: bytes) -> bool:
+    return len(path) > _PATH_BYTES or any(len(p) > _NAME_BYTES for p in path.split(b"/"))
+
+
+def _write_touched(store: ObjectStore, changes: Sequence[TreeChange], place: Path) -> None:
+    files = [c.new for c in changes if c.new and c.new.mode != SUBMODULE_MODE]
     contents = store.blobs(entry.oid for entry in files)
     for entry in files:
         target = place / os.fsdecode(entry.path)
