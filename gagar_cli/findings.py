@@ -220,13 +220,17 @@ def _is_commented_code(line: str, *, python: bool) -> bool:
 
 
 def _unused_helpers(file: FileChange, facts: PatchFacts) -> list[str]:
-    """Return private Python functions that a patch adds and never names again."""
+    """Return private Python functions that a patch adds and never names again.
+
+    Methods are left out: a base class may call them by a name that it makes up.
+    """
     names = [
         match[1]
         for block in file.blocks
         for above, line in pairwise(("", *block.added))
         # What is decorated may be in use through its decorator.
-        if (match := re.match(r"\s*def (_[a-z]\w*)\(", line)) and not above.strip().startswith("@")
+        if (match := re.match(r"\s*def (_[a-z]\w*)\((?!self\b|cls\b)", line))
+        and not above.strip().startswith("@")
     ]
     if not names or not file.path.endswith(".py"):
         return []
