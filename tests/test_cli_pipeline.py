@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from cli import SAMPLE, error_of, gagar, ok
+from cli import GAGAR, SAMPLE, error_of, gagar, ok
 
 REAL = Path(os.environ.get("GAGAR_REAL_ROLLOUTS", SAMPLE.parent.parent.parent / "shared" / "data"))
 SAMPLES = SAMPLE.parent
@@ -156,6 +157,19 @@ def test_assembling_again_keeps_the_workspaces(run):
     done = ok("assemble", "--json", "--repos", SAMPLES, stdin=data, cwd=run)
     summary = json.loads(done.stderr.splitlines()[0])
     assert summary["kept_as_they_were"] == summary["groups"] > 0
+
+
+def test_runs_at_once_on_one_root_agree(tmp_path):
+    """They make the same workspaces, and none takes another's away."""
+    running = [
+        subprocess.Popen(
+            [*GAGAR, "run", SAMPLE, "-q", "-o", tmp_path / f"{n}.parquet"], cwd=tmp_path
+        )
+        for n in range(3)
+    ]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    first, *others = [(tmp_path / f"{n}.parquet").read_bytes() for n in range(3)]
+    assert others == [first, first]
 
 
 def test_any_order_of_rows_gives_the_same_grades(run, tmp_path):

@@ -138,13 +138,13 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
             "candidates": {c.label: asdict(c) for c in sorted(candidates.values(), key=_by_label)},
         }
         (new / "group.json").write_text(json.dumps(manifest, indent=1))
-        shutil.rmtree(folder, ignore_errors=True)
         try:
             new.rename(folder)
         except OSError:
-            # Another process may have made the same meanwhile; then there is nothing left to do.
+            # There is one already: whole, by another process meanwhile and maybe in use, or not.
             if _read_kept(folder, fingerprint) is None:
-                raise
+                shutil.rmtree(folder, ignore_errors=True)
+                new.rename(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return Built(folder, candidates, absent, kept=False)

@@ -115,6 +115,14 @@ def run_git(
     return Output(int(status), bytes(stdout), text.strip())
 
 
+def _alternates(store: Path) -> str | None:
+    """Return which object folders a store borrows from; None where it is not there or not whole."""
+    try:
+        return (store / "objects" / "info" / "alternates").read_text()
+    except OSError:
+        return None
+
+
 class ObjectStore:
     """A bare store at a path; its methods name trees and blobs by object id."""
 
@@ -128,12 +136,8 @@ class ObjectStore:
     ) -> "ObjectStore":
         """Make a store that borrows the objects in the folder `borrowed`; keep one that does."""
         alternates = f"../{_MADE}\n{borrowed}\n" if borrowed else ""
-        info = path / "objects" / "info"
-        try:
-            if (info / "alternates").read_text() == alternates:
-                return cls(path)
-        except OSError:
-            pass  # not there yet, or not whole
+        if _alternates(path) == alternates:
+            return cls(path)
         new = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.rmtree(new, ignore_errors=True)
         (new / "objects" / "info").mkdir(parents=True)
@@ -145,8 +149,15 @@ class ObjectStore:
         (new / "config").write_text(_CONFIG.format(version=int(sha256), extensions=extensions))
         (new / "info" / "attributes").write_text(_ATTRIBUTES)
         (new / "objects" / "info" / "alternates").write_text(alternates)
-        shutil.rmtree(path, ignore_errors=True)
-        new.rename(path)
+        try:
+            new.rename(path)
+        except OSError:
+            # There is something already: the same, made by another process meanwhile and maybe in
+            # use, or what is left of one that is not whole.
+            if _alternates(path) != alternates:
+                shutil.rmtree(path, ignore_errors=True)
+                new.rename(path)
+        shutil.rmtree(new, ignore_errors=True)
         return cls(path)
 
     def git(
