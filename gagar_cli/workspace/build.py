@@ -37,7 +37,7 @@ from gagar_cli.patches import (
 from gagar_cli.ranking import labels
 from gagar_cli.workspace.applying import Applied, apply_patch, borrow_named
 from gagar_cli.workspace.repositories import Repository
-from gagar_cli.workspace.store import ObjectStore, TreeChange
+from gagar_cli.workspace.store import ObjectStore, TreeChange, publish
 
 _NAME_BYTES, _PATH_BYTES = 255, 1024  # git keeps longer ones, disks do not
 LAYOUT = 1  # raise when what stands in a workspace changes; older ones are then made anew
@@ -138,13 +138,7 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
             "candidates": {c.label: asdict(c) for c in sorted(candidates.values(), key=_by_label)},
         }
         (new / "group.json").write_text(json.dumps(manifest, indent=1))
-        try:
-            new.rename(folder)
-        except OSError:
-            # There is one already: whole, by another process meanwhile and maybe in use, or not.
-            if _read_kept(folder, fingerprint) is None:
-                shutil.rmtree(folder, ignore_errors=True)
-                new.rename(folder)
+        publish(new, folder, lambda: _read_kept(folder, fingerprint) is not None)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return Built(folder, candidates, absent, kept=False)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gagar_cli.errors import OptionError, SourceError
-from gagar_cli.workspace.store import ObjectStore, run_git
+from gagar_cli.workspace.store import ObjectStore, publish, run_git
 
 # Only transports that run no program named by the data; ext:: would.
 _URL = re.compile(r"^(?:(?:https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
+_FETCHED = "fetched"  # stands in a copy that is whole
 _PROTOCOLS = "file:git:http:https:ssh"
 
 
@@ -76,30 +77,38 @@ class RepositoryFinder:
         """Fetch a bundle or URL into the cache once; the copy keeps objects, not names."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         path = self.cache.resolve() / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)[-40:]}-{digest}.git"
-        done = path / "fetched"
-        if not done.exists():
-            shutil.rmtree(path, ignore_errors=True)
+        if not (path / _FETCHED).exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            ObjectStore.create(path, borrowed=None)
-            env = {"GIT_ALLOW_PROTOCOL": _PROTOCOLS}
-            output = run_git(["ls-remote", "--", source], git_dir=path, env=env)
-            # A HEAD that is detached, or alone in its bundle, is under no other reference.
-            wanted = ["+refs/*:refs/gagar/*"]
-            wanted += ["+HEAD:refs/gagar-head"] * (b"\tHEAD\n" in output.stdout)
-            if output.status == 0:
-                fetch = ["fetch", "--quiet", "--no-tags", "--", source, *wanted]
-                output = run_git(fetch, git_dir=path, env=env)
-            if output.status:
-                shutil.rmtree(path, ignore_errors=True)
-                reason = output.stderr.splitlines()[-1] if output.stderr else "git fetch failed"
-                raise SourceError(f"repository {name!r}", f"cannot be fetched ({reason})")
-            # References lead from the base commit to its fix; ids alone do not.
-            shutil.rmtree(path / "refs", ignore_errors=True)
-            (path / "refs").mkdir()
-            for leftover in ("FETCH_HEAD", "packed-refs", "shallow"):
-                (path / leftover).unlink(missing_ok=True)
-            done.touch()
+            new = path.with_name(f".{path.name}.{os.getpid()}")
+            shutil.rmtree(new, ignore_errors=True)
+            try:
+                _fetch(name, source, new)
+                publish(new, path, (path / _FETCHED).exists)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
         return Repository(name, (path / "objects").resolve())
+
+
+def _fetch(name: str, source: str, path: Path) -> None:
+    """Fetch all objects of a bundle or URL into a new store; leave no name that leads to any."""
+    ObjectStore.create(path, borrowed=None)
+    env = {"GIT_ALLOW_PROTOCOL": _PROTOCOLS}
+    output = run_git(["ls-remote", "--", source], git_dir=path, env=env)
+    # A HEAD that is detached, or alone in its bundle, is under no other reference.
+    wanted = ["+refs/*:refs/gagar/*"]
+    wanted += ["+HEAD:refs/gagar-head"] * (b"\tHEAD\n" in output.stdout)
+    if output.status == 0:
+        fetch = ["fetch", "--quiet", "--no-tags", "--", source, *wanted]
+        output = run_git(fetch, git_dir=path, env=env)
+    if output.status:
+        reason = output.stderr.splitlines()[-1] if output.stderr else "git fetch failed"
+        raise SourceError(f"repository {name!r}", f"cannot be fetched ({reason})")
+    # References lead from the base commit to its fix; ids alone do not.
+    shutil.rmtree(path / "refs", ignore_errors=True)
+    (path / "refs").mkdir()
+    for leftover in ("FETCH_HEAD", "packed-refs", "shallow"):
+        (path / leftover).unlink(missing_ok=True)
+    (path / _FETCHED).touch()
 
 
 def objects_folder(path: Path) -> Path | None:

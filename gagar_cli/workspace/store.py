@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +115,21 @@ def run_git(
     return Output(int(status), bytes(stdout), text.strip())
 
 
+def publish(new: Path, place: Path, is_whole: Callable[[], bool]) -> None:
+    """Put a finished folder in its place at once.
+
+    What is there already stays where it is whole: another process has made the same meanwhile,
+    and may be using it.
+    """
+    try:
+        new.rename(place)
+    except OSError:
+        if not is_whole():
+            shutil.rmtree(place, ignore_errors=True)
+            new.rename(place)
+    shutil.rmtree(new, ignore_errors=True)
+
+
 def _alternates(store: Path) -> str | None:
     """Return which object folders a store borrows from; None where it is not there or not whole."""
     try:
@@ -149,15 +164,7 @@ class ObjectStore:
         (new / "config").write_text(_CONFIG.format(version=int(sha256), extensions=extensions))
         (new / "info" / "attributes").write_text(_ATTRIBUTES)
         (new / "objects" / "info" / "alternates").write_text(alternates)
-        try:
-            new.rename(path)
-        except OSError:
-            # There is something already: the same, made by another process meanwhile and maybe in
-            # use, or what is left of one that is not whole.
-            if _alternates(path) != alternates:
-                shutil.rmtree(path, ignore_errors=True)
-                new.rename(path)
-        shutil.rmtree(new, ignore_errors=True)
+        publish(new, path, lambda: _alternates(path) == alternates)
         return cls(path)
 
     def git(
