@@ -16,7 +16,7 @@ from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.options import AssembleOptions, MissingRepo
 from gagar_cli.rollouts import Progress, Rollouts, stage_table
 from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
-from gagar_cli.workspace.build import Built, GroupPatches, build_workspace, open_store
+from gagar_cli.workspace.build import Built, GroupPatches, base_tree, build_workspace, open_store
 from gagar_cli.workspace.repositories import Repository, RepositoryFinder
 
 
@@ -161,16 +161,9 @@ def _locate(
         )
     try:
         repository = finder.find(name)
-    except SourceError as error:
+        base_tree(open_store(options.root, repository), repository, group_id, base)
+    except (SourceError, DataError) as error:
         return _Plan(problem=error)
-    if open_store(options.root, repository).tree_of(base) is None:
-        return _Plan(
-            problem=DataError(
-                f"group {group_id!r}",
-                f"got base_commit {base!r}, expected a commit of repository {name!r}",
-                "fetch that commit into the repository, or --missing-repo diffs",
-            )
-        )
     return _Plan(repository, base)
 
 

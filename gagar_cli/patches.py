@@ -85,11 +85,6 @@ class PatchFacts:
         """Removed lines over all files."""
         return sum(len(file.removed) for file in self.files)
 
-    @property
-    def has_binary(self) -> bool:
-        """Whether any file is binary."""
-        return any(file.binary for file in self.files)
-
 
 def readable(raw: bytes) -> str:
     r"""Decode UTF-8; other bytes become visible escapes such as \xff."""

@@ -94,7 +94,9 @@ def test_counts_and_paths_equal_those_of_git(source, name, options):
     facts = read_diff(raw)
     assert facts.lines_added == sum(added or 0 for _, added, _ in expected)
     assert facts.lines_removed == sum(removed or 0 for _, _, removed in expected)
-    assert facts.has_binary is any(added is None for _, added, _ in expected)
+    assert any(file.binary for file in facts.files) is any(
+        added is None for _, added, _ in expected
+    )
     assert recounted(raw) == raw
 
 

@@ -127,7 +127,7 @@ def build_workspace(group: GroupPatches, options: AssembleOptions) -> Built:
             candidates = {r: _from_diff(names[r], patches[r], new) for r in group.rollout_ids}
         else:
             store = _open_store(root, group.repository)
-            base = _base_tree(store, group)
+            base = base_tree(store, group.repository, group.group_id, group.base_commit)
             candidates, absent = _from_trees(store, base, names, patches, new, options.checkout)
         manifest = {
             "layout": LAYOUT,
@@ -179,13 +179,13 @@ def open_store(root: str, repository: Repository) -> ObjectStore:
     return _open_store(Path(root).resolve(), repository)
 
 
-def _base_tree(store: ObjectStore, group: GroupPatches) -> str:
-    tree = store.tree_of(group.base_commit or "")
+def base_tree(store: ObjectStore, repository: Repository, group_id: str, commit: str | None) -> str:
+    """Return the tree of a group's base commit; one that is not there raises DataError."""
+    tree = store.tree_of(commit or "")
     if tree is None:
-        name = group.repository.name if group.repository else ""
         raise DataError(
-            f"group {group.group_id!r}",
-            f"got base_commit {group.base_commit!r}, expected a commit of repository {name!r}",
+            f"group {group_id!r}",
+            f"got base_commit {commit!r}, expected a commit of repository {repository.name!r}",
             "fetch that commit into the repository, or --missing-repo diffs",
         )
     return tree
