@@ -65,6 +65,16 @@ STAGE_COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = MappingProxyType(
             "grade_reason": pa.string(),
             "grade_flags": pa.list_(pa.field("element", pa.string())),  # as Parquet names it
             "grader": pa.string(),
+            "grade_votes": pa.int32(),
+            "grade_margin": pa.float64(),
+            "grade_cycle": pa.bool_(),
+            # A row of the group's pairwise-win matrix: votes that put the rollout above each other
+            # candidate; a tie counts half for both.
+            "grade_wins": pa.list_(
+                pa.field(
+                    "element", pa.struct({"candidate": pa.string(), "wins": pa.float64()})
+                )
+            ),
         },
         "redistribute": {
             "advantage": pa.float64(),
@@ -89,6 +99,10 @@ _ADDED_TYPES: Mapping[str, str] = MappingProxyType(
         "grade_reason": TEXT,
         "grade_flags": ANY,
         "grader": TEXT,
+        "grade_votes": NUMBER,
+        "grade_margin": NUMBER,
+        "grade_cycle": ANY,
+        "grade_wins": ANY,
         "credit_weight": REAL,
         "redistributed_advantage": REAL,
     }
