@@ -22,6 +22,8 @@ import typer
 from gagar_cli import __version__
 from gagar_cli.commands._console import error_line
 from gagar_cli.commands.assemble import assemble_command
+from gagar_cli.commands.audit import audit_command
+from gagar_cli.commands.export_sft import export_sft_command
 from gagar_cli.commands.filter import filter_command
 from gagar_cli.commands.grade import grade_command
 from gagar_cli.commands.redistribute import redistribute_command
@@ -40,6 +42,8 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "redistribute": redistribute_command,
     "validate": validate_command,
     "show": show_command,
+    "audit": audit_command,
+    "export-sft": export_sft_command,
 }
 
 app = typer.Typer(

@@ -48,6 +48,13 @@ class MissingRepo(StrEnum):
     DIFFS = "diffs"
 
 
+class Mode(StrEnum):
+    """How a vote is held: by an agent with tools, or in a single answer."""
+
+    AGENT = "agent"
+    SINGLE = "single"
+
+
 def _check(condition: bool, option: str, got: object, expected: str) -> None:  # noqa: FBT001
     if not condition:
         raise OptionError(option, f"got {got}, expected {expected}", "see --help")
@@ -95,34 +102,64 @@ _UNRECORDED = MappingProxyType({"recorded": False})
 
 @dataclass(frozen=True, slots=True)
 class GradeOptions:
-    """Where the grader is and how far it may go; times in seconds.
+    """Where the grader is, how votes are held, and how far it may go.
 
-    Without a `url` the built-in grader ranks, offline.
+    Without a `url` the built-in grader ranks, offline, and the rest means nothing. Each group gets
+    `votes` votes, and up to `max_votes` while they are not clear. Times are in seconds: until an
+    answer begins, between two parts of it, and in all. Prices are per million tokens, in the
+    currency of `budget`.
     """
 
     url: str | None = field(default=None, metadata=_UNRECORDED)  # may hold a password
     model: str | None = None
-    votes: int = 1
+    mode: Mode = Mode.AGENT
+    votes: int = 4
+    max_votes: int = 8
     max_turns: int = 24
     concurrency: int = field(default=16, metadata=_UNRECORDED)
-    request_timeout: float = field(default=300.0, metadata=_UNRECORDED)
+    first_byte_timeout: float = field(default=300.0, metadata=_UNRECORDED)
+    idle_timeout: float = field(default=60.0, metadata=_UNRECORDED)
+    request_timeout: float = field(default=900.0, metadata=_UNRECORDED)
     retries: int = field(default=4, metadata=_UNRECORDED)
     temperature: float = 0.7
     max_output_tokens: int = 4096
+    price_in: float | None = field(default=None, metadata=_UNRECORDED)
+    price_out: float | None = field(default=None, metadata=_UNRECORDED)
+    budget: float | None = field(default=None, metadata=_UNRECORDED)
+    canaries: int = field(default=0, metadata=_UNRECORDED)
+    max_canary_failures: int | None = field(default=None, metadata=_UNRECORDED)
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         for option, number in (
             ("--votes", self.votes),
+            ("--max-votes", self.max_votes),
             ("--max-turns", self.max_turns),
             ("--concurrency", self.concurrency),
             ("--max-output-tokens", self.max_output_tokens),
         ):
             _check(number >= 1, option, number, "at least 1")
         _check(self.retries >= 0, "--retries", self.retries, "0 or more")
-        _check(self.request_timeout > 0, "--request-timeout", self.request_timeout, "above 0")
+        _check(self.canaries >= 0, "--canaries", self.canaries, "0 or more")
+        for option, seconds in (
+            ("--first-byte-timeout", self.first_byte_timeout),
+            ("--idle-timeout", self.idle_timeout),
+            ("--request-timeout", self.request_timeout),
+        ):
+            _check(seconds > 0, option, seconds, "above 0")
         _check(0 <= self.temperature <= 2, "--temperature", self.temperature, "0 to 2")  # noqa: PLR2004
+        for option, money in (
+            ("--price-in", self.price_in),
+            ("--price-out", self.price_out),
+            ("--budget", self.budget),
+        ):
+            _check(money is None or 0 <= money < float("inf"), option, money, "0 or more")
+        priced = self.price_in or self.price_out
+        if self.budget is not None and not priced:
+            raise OptionError("--budget", "got no prices to count by", "--price-in and --price-out")
+        most = self.max_canary_failures
+        _check(most is None or most >= 0, "--max-canary-failures", most, "0 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""Rankings in tiers: read strictly, compared, and put together from several votes."""
+"""Rankings in tiers: read strictly, and compared."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
 
 from gagar_cli.errors import InvalidVerdictError
 
@@ -40,8 +39,9 @@ def read_ranking(value: object, labels: Collection[str]) -> Ranking:
         members = [tier] if isinstance(tier, str) else tier
         if not isinstance(members, list) or not all(isinstance(m, str) for m in members):
             raise InvalidVerdictError("a tier is not a list of labels")
-        if members:
-            tiers.append(tuple(members))
+        if not members:
+            raise InvalidVerdictError("a tier is empty")
+        tiers.append(tuple(members))
     given = [label for tier in tiers for label in tier]
     problems = (
         ("missing", [label for label in labels if label not in given]),
@@ -85,21 +85,8 @@ def kendall_tau_b(a: Ranking, b: Ranking) -> float:
     return float(agree / (untied_a * untied_b) ** 0.5)
 
 
-def aggregate(votes: Sequence[Ranking]) -> tuple[Ranking, float]:
-    """Put votes over the same labels together: a ranking by mean place, and its confidence.
-
-    The mean place of a label counts a tie as the mean of the places it spans (Borda); equal means
-    tie. The confidence, 0..1, is the mean Kendall tau-b over all pairs of votes, below 0 counts
-    as 0: unanimous votes give 1, random ones about 0. One vote gives 1: nothing contradicts it.
-    """
-    places = [_mid_places(vote) for vote in votes]
-    # Places are halves, so sums are exact and the order of votes does not matter.
-    total = {label: sum(vote[label] for vote in places) for label in places[0]}
-    agreement = [kendall_tau_b(a, b) for a, b in combinations(votes, 2)]
-    return tiers_of(total), max(0.0, fmean(agreement)) if agreement else 1.0
-
-
-def _mid_places(vote: Ranking) -> dict[str, float]:
+def mid_places(vote: Ranking) -> dict[str, float]:
+    """Return the place of each label, from 1; tied labels share the mean of theirs."""
     places: dict[str, float] = {}
     for tier in vote.tiers:
         middle = len(places) + (len(tier) + 1) / 2

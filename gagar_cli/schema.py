@@ -71,9 +71,7 @@ STAGE_COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = MappingProxyType(
             # A row of the group's pairwise-win matrix: votes that put the rollout above each other
             # candidate; a tie counts half for both.
             "grade_wins": pa.list_(
-                pa.field(
-                    "element", pa.struct({"candidate": pa.string(), "wins": pa.float64()})
-                )
+                pa.field("element", pa.struct({"candidate": pa.string(), "wins": pa.float64()}))
             ),
         },
         "redistribute": {

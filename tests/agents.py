@@ -18,11 +18,15 @@ async def no_sleep(_):
     """Wait for nothing."""
 
 
-def grades(url, views, rubric=None, **options):
-    """Grade views at once; return the grades and the grader."""
+def grades(url, views, rubric=None, journal=None, record=None, **options):
+    """Grade views at once, by one vote each unless told otherwise; return grades and grader."""
+    options = {"votes": 1, "max_votes": options.get("votes", 1), **options}
+    recorder = {"record": record} if record else {}
 
     async def go():
-        grader = AgentGrader(GradeOptions(url=url, **options), rubric, no_sleep)
+        grader = AgentGrader(
+            GradeOptions(url=url, **options), rubric, journal, sleep=no_sleep, **recorder
+        )
         await grader.start()
         try:
             return await asyncio.gather(*map(grader.grade, views)), grader

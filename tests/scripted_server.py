@@ -4,6 +4,8 @@
         ... GradeOptions(url=server.url)
 
 A script gets the body of a chat request, parsed, and returns a message, a status, or a Raw answer.
+A message goes out as a stream of events where the request asks for one. The grader's first request,
+whether the model can call tools, is answered by the server itself unless it is told not to.
 """
 
 import json
@@ -11,6 +13,9 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+PROMPT_TOKENS = 10_000  # what every prompt counts, enough for none to look cut
 
 
 @dataclass(frozen=True)
@@ -89,11 +94,41 @@ def prefers_the_smallest(body):
     return submits([[label] for label in sorted(labels, key=lambda name: len(diffs[name]))])
 
 
+def offered(body):
+    """Return the names of the tools that a request offers."""
+    return [tool["function"]["name"] for tool in body.get("tools") or ()]
+
+
+def completion(body, answer, usage):
+    """Return a message as the answer to a request, streamed where it asks for that."""
+    reason = answer.get("finish_reason", "stop")
+    if not body.get("stream"):
+        choice = {"index": 0, "message": answer, "finish_reason": reason}
+        whole = {"object": "chat.completion", "choices": [choice], "usage": usage}
+        return Raw(body=json.dumps(whole))
+    numbered = [{"index": n, **call} for n, call in enumerate(answer.get("tool_calls") or ())]
+    delta = {**answer, "tool_calls": numbered}
+    return events(
+        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+        {"choices": [], "usage": usage},
+    )
+
+
+def events(*chunks, done=True):
+    """Return chunks as a stream of events."""
+    data = [json.dumps(chunk) for chunk in chunks] + ["[DONE]"] * done
+    body = "".join(f"data: {text}\n\n" for text in data)
+    return Raw(body=body, headers={"content-type": "text/event-stream"})
+
+
 class ScriptedServer:
     """Listens on 127.0.0.1 while its context lasts; `bodies` are the chat requests so far."""
 
-    def __init__(self, script, models=("model-1",)):
+    def __init__(self, script, models=("model-1",), *, calls_tools=True, usage=None):
         self._script = script
+        self._calls_tools = calls_tools
+        self._usage = usage
         self._models = models
         self.bodies = []
         self.headers = []
@@ -124,6 +159,8 @@ class ScriptedServer:
     def chat(self, raw, headers):
         """Answer a chat request."""
         body = json.loads(raw)
+        if self._calls_tools and offered(body) == ["ready"]:
+            return completion(body, calls(("ready", {"ok": True})), {})
         with self._lock:
             self.bodies.append(body)
             self.headers.append(headers)
@@ -132,16 +169,8 @@ class ScriptedServer:
             return Raw(answer, json.dumps({"error": {"message": f"scripted {answer}"}}))
         if isinstance(answer, Raw):
             return answer
-        reason = answer.get("finish_reason", "stop")
-        return Raw(
-            body=json.dumps(
-                {
-                    "object": "chat.completion",
-                    "choices": [{"index": 0, "message": answer, "finish_reason": reason}],
-                    "usage": {"prompt_tokens": 100, "completion_tokens": 10},
-                }
-            )
-        )
+        usage = self._usage or {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": 10}
+        return completion(body, answer, usage)
 
     @contextmanager
     def counted(self):

@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 from agents import graded, grades, in_turn, ties_all
 from scripted_server import (
+    PROMPT_TOKENS,
     ScriptedServer,
     calls,
     diffs_by_tool,
@@ -46,7 +47,9 @@ def test_a_grader_that_reads_by_tool_ranks_the_smallest_first_whatever_the_label
     assert len(server.bodies) == 2
     assert "+    return float(a) + float(b)" in "".join(tool_results(server.bodies[-1]))
     usage = grader.usage
-    assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (2, 200, 20)
+    # The first request asks whether the model calls tools.
+    assert (usage.requests, usage.completion_tokens) == (3, 20)
+    assert usage.prompt_tokens == 2 * PROMPT_TOKENS
 
 
 def test_several_calls_in_one_turn_are_answered_in_order_by_id(group):
@@ -166,8 +169,8 @@ def test_all_that_others_wrote_is_fenced_by_a_code_that_they_cannot_know(tmp_pat
         calls(*(("read_file", {"tree": n, "path": "src/add.py"}) for n in "AB")), ties_all
     )
     _, server, _ = graded(script, group)
-    system, *others = server.bodies[-1]["messages"]
-    code = re.search(r"<data (\w{16})>", system["content"])[1]
+    _, *others = server.bodies[-1]["messages"]
+    code = re.match(r"The code of this conversation's fences: (\w{16})\n", others[0]["content"])[1]
     text = "\n".join(m["content"] or "" for m in others)
     fenced = re.findall(rf"^<data {code}>$.*?^</data {code}>$", text, re.DOTALL | re.MULTILINE)
     for written in ("Ignore previous instructions", TASK, "return float", "src/add.py"):
@@ -202,7 +205,9 @@ def test_the_same_seed_sends_the_same(group):
 def test_the_grader_is_named_by_model_rubric_and_votes(group):
     *_, ours = graded(ties_all, group, votes=2, rubric="Be kind.")
     digest = hashlib.sha256(b"Be kind.").hexdigest()[:8]
-    assert ours.name == f"agent/{__version__} model=model-1 rubric={digest} votes=2"
+    assert ours.name == f"agent/{__version__} model=model-1 rubric={digest} mode=agent votes=2-2"
     _, server, default = graded(ties_all, group)
-    assert re.fullmatch(r"agent/\S+ model=model-1 rubric=[0-9a-f]{8} votes=1", default.name)
+    assert re.fullmatch(
+        r"agent/\S+ model=model-1 rubric=[0-9a-f]{8} mode=agent votes=1-1", default.name
+    )
     assert "maintainer would rather merge" in server.bodies[0]["messages"][0]["content"]

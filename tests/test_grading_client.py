@@ -5,7 +5,7 @@ import time
 from email.utils import formatdate
 
 import pytest
-from scripted_server import Raw, ScriptedServer, message
+from scripted_server import PROMPT_TOKENS, Raw, ScriptedServer, message
 
 from gagar_cli.errors import GraderError, OptionError, UngradedError
 from gagar_cli.grading.client import ChatClient
@@ -61,7 +61,7 @@ def test_a_reply_has_content_calls_and_tokens():
         ("id-1-nothing", "nothing", "{oops"),
     ]
     assert (usage.requests, usage.retries) == (1, 0)
-    assert (usage.prompt_tokens, usage.completion_tokens) == (100, 10)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (PROMPT_TOKENS, 10)
 
 
 def test_a_request_says_what_the_options_say():

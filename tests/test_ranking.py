@@ -1,33 +1,15 @@
-from fractions import Fraction
 from itertools import combinations
 from math import isclose, sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rankings import ranking, rankings
 
 from gagar_cli.errors import InvalidVerdictError
-from gagar_cli.ranking import Ranking, aggregate, kendall_tau_b, labels, read_ranking, tiers_of
+from gagar_cli.ranking import Ranking, kendall_tau_b, labels, read_ranking, tiers_of
 
 ABC = ("A", "B", "C")
-
-
-def ranking(text):
-    """Read `A=B>C`."""
-    return Ranking(tuple(tuple(tier.split("=")) for tier in text.split(">")))
-
-
-def rankings(names):
-    """Draw any ranking of these labels, ties included."""
-    places = st.lists(st.integers(1, len(names)), min_size=len(names), max_size=len(names))
-    return places.map(lambda drawn: tiers_of(dict(zip(names, drawn, strict=True))))
-
-
-@st.composite
-def polls(draw, most=5):
-    """Draw some votes over the same labels."""
-    names = ABC + tuple("DEF")[: draw(st.integers(0, 3))]
-    return draw(st.lists(rankings(names), min_size=1, max_size=most))
 
 
 # What a ranking says.
@@ -170,70 +152,6 @@ def test_tau_b_agrees_with_its_definition_and_is_symmetric(a, b):
     assert kendall_tau_b(a, b) == kendall_tau_b(b, a)
     assert -1 <= kendall_tau_b(a, b) <= 1
     assert kendall_tau_b(a, a) == 1
-
-
-# Several votes.
-
-
-def test_equal_mean_places_tie():
-    merged, confidence = aggregate([ranking("A>B>C"), ranking("B>A>C")])
-    assert merged == ranking("A=B>C")
-    assert confidence == pytest.approx(1 / 3)
-
-
-def test_a_tie_counts_as_the_mean_of_the_places_it_spans():
-    # Mean places are 1.5 for A, 1.75 for B and 2.75 for C.
-    merged, _ = aggregate([ranking("A>B=C"), ranking("B>A>C")])
-    assert merged == ranking("A>B>C")
-
-
-@given(rankings(tuple("ABCD")), st.integers(1, 5))
-def test_unanimous_votes_give_their_ranking_with_confidence_1(drawn, count):
-    assert aggregate([drawn] * count) == (drawn, 1.0)
-
-
-@given(st.permutations("ABCD"))
-def test_opposite_votes_tie_all_with_confidence_0(order):
-    forth = Ranking(tuple((label,) for label in order))
-    back = Ranking(forth.tiers[::-1])
-    assert aggregate([forth, back]) == (ranking("A=B=C=D"), 0.0)
-
-
-@given(polls())
-def test_votes_are_ordered_by_mean_place(votes):
-    merged, confidence = aggregate(votes)
-    place = {}
-    for vote in votes:
-        above = 0
-        for tier in vote.tiers:
-            for label in tier:
-                middle = above + Fraction(len(tier) + 1, 2)
-                place[label] = place.get(label, 0) + middle
-            above += len(tier)
-    ranks = merged.ranks()
-    for x, y in combinations(place, 2):
-        assert (place[x] < place[y]) is (ranks[x] < ranks[y])
-        assert (place[x] == place[y]) is (ranks[x] == ranks[y])
-    assert 0 <= confidence <= 1
-
-
-@given(polls(), st.randoms(use_true_random=False))
-def test_neither_the_order_of_votes_nor_the_names_of_labels_matter(votes, random):
-    merged, confidence = aggregate(votes)
-    shuffled = random.sample(votes, len(votes))
-    assert aggregate(shuffled) == (merged, confidence)
-
-    names = sorted(merged.ranks())
-    other = dict(zip(names, random.sample(names, len(names)), strict=True))
-    renamed, same = aggregate([vote.renamed(other) for vote in votes])
-    assert renamed.ranks() == {other[label]: rank for label, rank in merged.ranks().items()}
-    assert same == confidence
-
-
-@given(polls(), st.randoms(use_true_random=False))
-def test_the_order_in_which_a_tier_names_its_labels_does_not_matter(votes, random):
-    turned = [Ranking(tuple(tuple(random.sample(t, len(t))) for t in v.tiers)) for v in votes]
-    assert aggregate(turned) == aggregate(votes)
 
 
 # Anonymous labels.

@@ -12,6 +12,7 @@ from gagar_cli.options import (
     GradeOptions,
     Mass,
     MissingRepo,
+    Mode,
     RedistributeOptions,
 )
 
@@ -126,15 +127,81 @@ Model = Annotated[
     str | None,
     typer.Option(envvar="GAGAR_GRADER_MODEL", help="The model to ask; the only one served if one."),
 ]
-Votes = Annotated[
-    int, typer.Option(help="Grading runs per group, each under labels and an order of its own.")
+VoteMode = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        help="agent: the model looks around with tools. single: it is shown all diffs in one "
+        "request, for servers without tool calls.",
+    ),
 ]
+Votes = Annotated[
+    int, typer.Option(help="Votes on each group, each under labels and an order of its own.")
+]
+MaxVotes = Annotated[int, typer.Option(help="Votes up to which unclear groups get more of them.")]
 MaxTurns = Annotated[int, typer.Option(help="Turns after which a vote without a verdict ends.")]
+Rubric = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Text of what counts, in place of the default rubric."),
+]
+PolicyModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The model that made the rollouts; a grader of the same family gets a warning.",
+    ),
+]
 Concurrency = Annotated[int, typer.Option(help="Requests in flight at the most.")]
-RequestTimeout = Annotated[float, typer.Option(help="Seconds that one request may take.")]
+FirstByteTimeout = Annotated[float, typer.Option(help="Seconds until an answer must begin.")]
+IdleTimeout = Annotated[float, typer.Option(help="Seconds that an answer may pause.")]
+RequestTimeout = Annotated[float, typer.Option(help="Seconds that one answer may take in all.")]
 Retries = Annotated[int, typer.Option(help="Further tries of a request that failed in passing.")]
 Temperature = Annotated[float, typer.Option(help="Sampling temperature, 0 to 2.")]
 MaxOutputTokens = Annotated[int, typer.Option(help="Tokens that one answer may have.")]
+JournalPath = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        envvar="GAGAR_JOURNAL",
+        metavar="PATH",
+        help="Where votes are kept, so that none is paid for twice. Left out: in your cache "
+        "folder.",
+        show_default=False,
+    ),
+]
+NoJournal = Annotated[bool, typer.Option("--no-journal", help="Keep and reuse no votes.")]
+RetryUngraded = Annotated[
+    bool,
+    typer.Option(
+        "--retry-ungraded", help="The input is graded: ask only about its ungraded groups."
+    ),
+]
+Transcripts = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Save every vote there, as one Parquet row."),
+]
+PriceIn = Annotated[
+    float | None,
+    typer.Option(metavar="MONEY", help="Price of a million prompt tokens, for the cost."),
+]
+PriceOut = Annotated[
+    float | None,
+    typer.Option(metavar="MONEY", help="Price of a million completion tokens, for the cost."),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MONEY",
+        help="Ask nothing more once this is spent; the rest stays ungraded (exit 3).",
+    ),
+]
+Canaries = Annotated[
+    int, typer.Option(help="Groups in which the grader is tested with planted candidates.")
+]
+MaxCanaryFailures = Annotated[
+    int | None,
+    typer.Option(help="Fail when planted candidates stand where they do not belong more often."),
+]
 AllowUngraded = Annotated[
     bool, typer.Option("--allow-ungraded", help="Exit 0 even where groups got no grade.")
 ]

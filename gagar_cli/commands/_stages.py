@@ -1,4 +1,4 @@
-"""The four stages as commands run them: with progress, summary and notes.
+"""The stages as commands run them: with progress, summary and notes; `grade` in `_grading`.
 
 `run` calls these one after the other; each of the other commands calls one.
 """
@@ -7,17 +7,16 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gagar_cli.commands._console import error_line, progress_bar, summary
 from gagar_cli.errors import OptionError, OutputError
-from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
+from gagar_cli.options import AssembleOptions, FilterOptions, RedistributeOptions
 
 if TYPE_CHECKING:
-    from gagar_cli.grading.contract import Grader, Usage
     from gagar_cli.rollouts import Rollouts
 
 
@@ -59,12 +58,20 @@ def target_of(
     else:
         target = default_output(input_, stage) if sys.stdout.isatty() else STDIO
     check_target(target)
-    if rejected is not None:
-        check_target(rejected)
-        for other, what in ((target, "output"), (input_, "input")):
-            if other is not None and os.path.realpath(other) == os.path.realpath(rejected):
-                raise OptionError("--rejected", f"got {rejected!r}, which is the {what} too")
+    check_apart("--rejected", rejected, {"output": target, "input": input_})
     return target
+
+
+def check_apart(option: str, path: str | None, others: Mapping[str, str | None]) -> None:
+    """Raise unless a further file can be written, and is none of the others."""
+    from gagar_cli.parquet_io import check_target
+
+    if path is None:
+        return
+    check_target(path)
+    for what, other in others.items():
+        if other is not None and os.path.realpath(other) == os.path.realpath(path):
+            raise OptionError(option, f"got {path!r}, which is the {what} too")
 
 
 def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
@@ -154,55 +161,6 @@ def do_assemble(
         quiet=talk.quiet,
     )
     return result
-
-
-def do_grade(rollouts: "Rollouts", options: GradeOptions, talk: Talk) -> tuple["Rollouts", int]:
-    """Rank the passing candidates; return also how many groups that needed a grade have none."""
-    from gagar_cli.grading.stage import grade
-
-    grader = _grader(options)
-    with progress_bar("grading groups", quiet=talk.quiet) as progress:
-
-        def tell(done: int, total: int, usage: "Usage") -> None:
-            tokens = usage.prompt_tokens + usage.completion_tokens
-            progress(done, total, f"{tokens:,} tokens" if tokens else "")
-
-        result, found = grade(rollouts, grader, options, tell)
-    usage = found.usage
-    summary(
-        "grade",
-        {
-            "grader": found.grader + ("" if options.url else " (offline; no --grader-url given)"),
-            "graded": found.graded,
-            "single": found.single,
-            "none_passing": found.none_passing,
-            "ungraded": sum(found.ungraded.values()),
-            "not_ranked": found.rollouts_not_ranked or None,
-            "mean_confidence": found.mean_confidence,
-            "requests": usage.requests or None,
-            "retries": usage.retries or None,
-            "prompt_tokens": usage.prompt_tokens or None,
-            "completion_tokens": usage.completion_tokens or None,
-        },
-        notes=[
-            *usage.notes,
-            *(f"{count} ungraded: {reason}" for reason, count in found.ungraded.most_common(5)),
-            *([f"and {others} more reasons"] if (others := len(found.ungraded) - 5) > 0 else []),
-        ],
-        as_json=talk.as_json,
-        quiet=talk.quiet,
-    )
-    return result, sum(found.ungraded.values())
-
-
-def _grader(options: GradeOptions) -> "Grader":
-    if options.url is None:
-        from gagar_cli.grading.builtin import BuiltinGrader
-
-        return BuiltinGrader()
-    from gagar_cli.grading.agent import AgentGrader
-
-    return AgentGrader(options)
 
 
 _CREDIT_COLUMNS = ("reward", "advantage", "grade_confidence", "num_tokens")

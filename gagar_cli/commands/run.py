@@ -1,11 +1,11 @@
 """`gagar run`."""
 
 from gagar_cli.commands import _options as o
+from gagar_cli.commands._grading import GradeFiles, check_grade_files, do_grade
 from gagar_cli.commands._stages import (
     Talk,
     do_assemble,
     do_filter,
-    do_grade,
     do_redistribute,
     open_rollouts,
     rehearse,
@@ -31,13 +31,27 @@ def run_command(
     jobs: o.Jobs = None,
     grader_url: o.GraderUrl = None,
     model: o.Model = None,
+    mode: o.VoteMode = o.GRADE.mode,
     votes: o.Votes = o.GRADE.votes,
+    max_votes: o.MaxVotes = o.GRADE.max_votes,
     max_turns: o.MaxTurns = o.GRADE.max_turns,
+    rubric: o.Rubric = None,
+    policy_model: o.PolicyModel = None,
     concurrency: o.Concurrency = o.GRADE.concurrency,
+    first_byte_timeout: o.FirstByteTimeout = o.GRADE.first_byte_timeout,
+    idle_timeout: o.IdleTimeout = o.GRADE.idle_timeout,
     request_timeout: o.RequestTimeout = o.GRADE.request_timeout,
     retries: o.Retries = o.GRADE.retries,
     temperature: o.Temperature = o.GRADE.temperature,
     max_output_tokens: o.MaxOutputTokens = o.GRADE.max_output_tokens,
+    journal: o.JournalPath = None,
+    no_journal: o.NoJournal = False,
+    transcripts: o.Transcripts = None,
+    price_in: o.PriceIn = None,
+    price_out: o.PriceOut = None,
+    budget: o.Budget = None,
+    canaries: o.Canaries = o.GRADE.canaries,
+    max_canary_failures: o.MaxCanaryFailures = None,
     allow_ungraded: o.AllowUngraded = False,
     keep_sum: o.KeepSum = o.REDISTRIBUTE.keep_sum,
     weights: o.Weights = o.REDISTRIBUTE.weights,
@@ -66,25 +80,36 @@ def run_command(
     grading = GradeOptions(
         url=grader_url,
         model=model,
+        mode=mode,
         votes=votes,
+        max_votes=max_votes,
         max_turns=max_turns,
         concurrency=concurrency,
+        first_byte_timeout=first_byte_timeout,
+        idle_timeout=idle_timeout,
         request_timeout=request_timeout,
         retries=retries,
         temperature=temperature,
         max_output_tokens=max_output_tokens,
+        price_in=price_in,
+        price_out=price_out,
+        budget=budget,
+        canaries=canaries,
+        max_canary_failures=max_canary_failures,
         seed=seed,
     )
+    files = GradeFiles(rubric, policy_model, journal, not no_journal, transcripts)
     redistribution = RedistributeOptions(
         weights, floor, ratio, fraction, keep_sum, mass, use_confidence, estimator, ddof, epsilon
     )
     talk = Talk(json, quiet)
     target = target_of(output, input_, "run", rejected)
+    check_grade_files(files, {"output": target, "input": input_, "rejected": rejected})
 
     rollouts = open_rollouts(input_, col, pass_threshold)
     rollouts = do_filter(rollouts, filtering, rejected, talk)
     rehearse(rollouts, redistribution)
     rollouts = do_assemble(rollouts, assembling, repos, repo_map, jobs, talk)
-    rollouts, ungraded = do_grade(rollouts, grading, talk)
+    rollouts, ungraded = do_grade(rollouts, grading, files, talk)
     write(do_redistribute(rollouts, redistribution, talk), target, talk)
     return 0 if allow_ungraded else ungraded

@@ -1,243 +1,249 @@
-"""The agentic grader: a language model that looks around the workspace, then ranks.
+"""The agentic grader: a language model votes on each group, until the votes are clear enough.
 
-A vote is one conversation: query, run the tools that the reply calls, until a ranking is
-submitted that reads strictly. Each vote has its own labels and order, so that neither can favour
-anybody for long. Nothing is guessed: a vote without a valid ranking fails, and a group whose
-votes all fail has no grade.
+Each vote has its own labels and order, the orders balanced, so that neither can favour anybody for
+long. Nothing is guessed: a vote without a valid ranking fails, and a group whose votes all fail has
+no grade.
+
+    confidence = agreement of the votes * mean trust in them
+
+Agreement is that of `consensus`; a vote that failed has trust 0.
 """
 
 import asyncio
 import json
-import re
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from statistics import fmean
+from typing import Any
 
 from gagar_cli import __version__
-from gagar_cli.errors import InvalidVerdictError, UngradedError
+from gagar_cli.consensus import Consensus
+from gagar_cli.errors import UngradedError
 from gagar_cli.grading import prompts
-from gagar_cli.grading.client import ChatClient, Message, Reply, Sleep, ToolCall
-from gagar_cli.grading.contract import Grade, GroupView, Usage
-from gagar_cli.grading.prompts import VoteView
-from gagar_cli.grading.tools import SUBMIT, Verdict, VoteTools, read_verdict
-from gagar_cli.options import GradeOptions
-from gagar_cli.ranking import Ranking, aggregate
+from gagar_cli.grading.case import Case, VoteView
+from gagar_cli.grading.client import BudgetError, ChatClient, Sleep
+from gagar_cli.grading.contract import Grade, GroupView, Recorder, Shown, Usage, VoteRecord
+from gagar_cli.grading.conversation import (
+    AgentConversation,
+    Conversation,
+    SingleConversation,
+    named,
+)
+from gagar_cli.grading.journal import Journal
+from gagar_cli.grading.probe import can_call_tools
+from gagar_cli.options import GradeOptions, Mode
+from gagar_cli.ranking import Ranking, kendall_tau_b
 
-_LAST_TURNS = 2  # in these the model is told to submit
-_REASON_CHARACTERS = 1_000
+CLEAR = 0.5  # the margin from which no further votes are held
+_FURTHER = 2  # votes held at a time after the first ones: an order and its reversal
+# What the journal keeps of a vote's record besides its verdict.
+_KEPT = (
+    "mode",
+    "messages",
+    "tools",
+    "truncated",
+    "fallback_parsed",
+    "requests",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "seconds",
+)
+_KEY_FORMAT = 1  # in the journal's keys; another where a kept vote would read differently
+
+
+def _no_record(group: GroupView, votes: Sequence[VoteRecord], grade: Grade | None) -> None:
+    """Keep no record."""
 
 
 class AgentGrader:
     """Grades by a model on an OpenAI-compatible server; several groups at once share it."""
 
     def __init__(
-        self, options: GradeOptions, rubric: str | None = None, sleep: Sleep = asyncio.sleep
+        self,
+        options: GradeOptions,
+        rubric: str | None = None,
+        journal: Journal | None = None,
+        record: Recorder = _no_record,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Take the options, and a rubric in place of the default one; nothing is sent yet."""
-        self.usage = Usage()
+        """Take the options, a rubric in place of the default one, and where votes are kept.
+
+        `record` is told all votes on a group when it is done. Nothing is sent yet.
+        """
+        prices = None
+        if options.price_in is not None or options.price_out is not None:
+            prices = (options.price_in or 0.0, options.price_out or 0.0)
+        self.usage = Usage(prices=prices, budget=options.budget)
         self._options = options
         self._rubric = prompts.default_rubric() if rubric is None else rubric
+        self._journal = journal
+        self._record = record
         self._client = ChatClient(options, self.usage, sleep)
-        self._failed_votes = 0
+        self._mode = options.mode
+        self._ready = False
+        self._getting_ready = asyncio.Lock()
+
+    @property
+    def model(self) -> str:
+        """The model that is asked; empty until it is known."""
+        return self._client.model
 
     @property
     def name(self) -> str:
-        """Kind, version, model, rubric and number of votes."""
+        """Kind, version, model, rubric, and how votes are held."""
+        options = self._options
         return (
             f"agent/{__version__} model={self._client.model or 'unknown'} "
-            f"rubric={prompts.rubric_hash(self._rubric)} votes={self._options.votes}"
+            f"rubric={prompts.rubric_hash(self._rubric)} mode={options.mode} "
+            f"votes={options.votes}-{max(options.votes, options.max_votes)}"
         )
 
     async def start(self) -> None:
-        """Ask the server for its models, and choose."""
-        await self._client.start()
+        """Find out the model, where none is named; else the first vote that is not kept does."""
+        if not self._options.model:
+            await self._client.start()
 
     async def close(self) -> None:
-        """Let go of connections; note how many votes other votes had to make up for."""
-        if self._failed_votes:
-            votes = f"{self._failed_votes} vote{'s' * (self._failed_votes != 1)}"
-            self.usage.notes.append(f"{votes} gave no ranking; other votes on the group did")
+        """Let go of connections."""
         await self._client.close()
 
     async def grade(self, group: GroupView) -> Grade:
         """Rank the passing candidates of one group by the votes on it.
 
-        Candidates whose diffs are the same bytes are shown once, and tie.
+        Candidates whose patches are the same but for blank lines and comments are shown once, and
+        tie.
         """
-        twins = await asyncio.to_thread(_twins, group)
-        if len(twins) == 1:
-            same = "the same patch as all other passing candidates"
+        case = await asyncio.to_thread(Case.of, group, self._options.seed)
+        if len(case.heads) == 1:
             everyone = tuple(sorted(group.passing))
+            same = "the same patch as all other passing candidates"
             return Grade(Ranking((everyone,)), 1.0, dict.fromkeys(everyone, same))
-        outcomes = await self._votes(group, tuple(twins))
-        verdicts = [outcome for outcome in outcomes if isinstance(outcome, Verdict)]
-        failures = [outcome for outcome in outcomes if isinstance(outcome, UngradedError)]
-        if not verdicts:
-            raise failures[0]
-        self._failed_votes += len(failures)
-        ranking, confidence = aggregate([verdict.ranking for verdict in verdicts])
-        notes = verdicts[0].notes
-        return Grade(
-            ranking=Ranking(
-                tuple(
-                    tuple(sorted(twin for head in tier for twin in twins[head]))
-                    for tier in ranking.tiers
-                )
-            ),
-            # A vote that came to nothing speaks for nobody, so it is doubt.
-            confidence=confidence * len(verdicts) / len(outcomes),
-            reasons={twin: notes.get(head, "") for head in twins for twin in twins[head]},
+        votes = await self._votes(case)
+        valid = [vote for vote in votes if vote.ranking is not None]
+        if not valid:
+            self._record(group, votes, None)
+            raise UngradedError(votes[0].error or "no vote gave a ranking")
+        heads = Consensus.of([vote.ranking for vote in valid if vote.ranking])
+        consensus = heads.spread(case.twins)
+        reasons = _typical(valid, heads.ranking).reasons
+        grade = Grade(
+            ranking=consensus.ranking,
+            confidence=consensus.agreement * fmean(vote.trust for vote in votes),
+            reasons={
+                twin: reasons.get(head, "") for head in case.twins for twin in case.twins[head]
+            },
+            consensus=consensus,
         )
+        self._record(group, votes, grade)
+        return grade
 
-    async def _votes(
-        self, group: GroupView, ranked: Collection[str]
-    ) -> list[Verdict | UngradedError]:
-        """Hold all votes on a group at once; the first GraderError ends them."""
+    async def _votes(self, case: Case) -> list[VoteRecord]:
+        """Hold votes until they are clear, or there are as many as there may be.
+
+        A budget that is used up raises BudgetError: part of a balanced set of votes is biased.
+        """
+        first, most = self._options.votes, max(self._options.votes, self._options.max_votes)
+        votes = await self._some_votes(case, range(first))
+        while len(votes) < most:
+            valid = [vote.ranking for vote in votes if vote.ranking is not None]
+            if not valid or Consensus.of(valid).margin >= CLEAR:
+                break
+            more = range(len(votes), min(most, len(votes) + _FURTHER))
+            votes += await self._some_votes(case, more)
+        return votes
+
+    async def _some_votes(self, case: Case, numbers: range) -> list[VoteRecord]:
+        """Hold votes at once; the first error that is more than a failed vote ends them."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                votes = [
-                    tasks.create_task(self._vote(group, ranked, number))
-                    for number in range(self._options.votes)
-                ]
+                held = [tasks.create_task(self._vote(case.vote(number))) for number in numbers]
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        return [vote.result() for vote in votes]
+        votes = [vote.result() for vote in held]
+        for vote in votes:
+            self.usage.votes += 1
+            self.usage.votes_from_journal += vote.from_journal
+            if vote.error:
+                self.usage.votes_failed[vote.error] += 1
+        return votes
 
-    async def _vote(
-        self, group: GroupView, ranked: Collection[str], number: int
-    ) -> Verdict | UngradedError:
-        """Hold one vote, and give its verdict under the workspace's labels."""
-        key = f"{self._options.seed}\0{group.group_id}\0{number}"
-        view = await asyncio.to_thread(VoteView.draw, group, ranked, key)
-        conversation = Conversation(
-            VoteTools(view),
-            view.passing,
-            prompts.system_prompt(self._rubric, view.fence),
-            await asyncio.to_thread(prompts.user_prompt, view),
-        )
+    async def _vote(self, view: VoteView) -> VoteRecord:
+        """Hold one vote, or find it in the journal."""
+        conversation = self._conversation(view, self._options.mode)
+        key = self._key(view, conversation)
+        kept = await self._journal.find(key) if self._journal else None
+        if kept is not None:
+            return _settled(conversation.record, view, {**kept, "from_journal": True})
+        await self._get_ready()
+        if self._mode != self._options.mode:
+            conversation = self._conversation(view, self._mode)
+        record = conversation.record
+        began = time.monotonic()
         try:
             verdict = await conversation.hold(self._client, self._options.max_turns)
+        except BudgetError:
+            raise
         except UngradedError as error:
-            return error
-        return Verdict(
-            verdict.ranking.renamed(dict(view.names)),
-            {view.names[label]: _reason(note, view.names) for label, note in verdict.notes.items()},
-        )
+            record.error = str(error)
+            record.seconds = time.monotonic() - began
+            return record
+        record.seconds = time.monotonic() - began
+        vote = {name: getattr(record, name) for name in _KEPT}
+        vote |= {"tiers": verdict.ranking.tiers, "trust": verdict.trust, "notes": verdict.notes}
+        if self._journal:
+            await self._journal.keep(key, self._client.model, vote)
+        return _settled(record, view, vote)
 
+    def _conversation(self, view: VoteView, mode: Mode) -> Conversation:
+        lines = tuple(Shown(label, e.name, e.passing, e.lines) for label, e in view.shown.items())
+        record = VoteRecord(view.number, str(mode), lines)
+        kind = AgentConversation if mode is Mode.AGENT else SingleConversation
+        return kind(view, self._rubric, record)
 
-class Conversation:
-    """One vote's messages; ends with a verdict, or with UngradedError when its turns are used."""
-
-    def __init__(self, tools: VoteTools, passing: Sequence[str], system: str, first: str) -> None:
-        """Open with the two prompts."""
-        self._tools = tools
-        self._passing = passing
-        self._messages: list[Message] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": first},
+    def _key(self, view: VoteView, conversation: Conversation) -> str:
+        """Return what stands for all that a vote depends on: all it is asked, of whom, and how."""
+        options = self._options
+        content = [
+            _KEY_FORMAT,
+            view.number,
+            view.workspace.base_tree,
+            self._client.model,
+            [options.mode, options.temperature, options.max_output_tokens, options.max_turns],
+            conversation.messages,
+            conversation.tools,
         ]
-        self._notes_wanted = True
-        self._problem = "nothing was submitted"
+        return sha256(json.dumps(content).encode()).hexdigest()
 
-    async def hold(self, client: ChatClient, max_turns: int) -> Verdict:
-        """Query and run tools, turn by turn, until a ranking is valid."""
-        for left in range(max_turns, 0, -1):
-            if left <= _LAST_TURNS:
-                # In the message that is there: not every server takes two of one role in a row.
-                self._messages[-1]["content"] += f"\n\n{prompts.last_call(left)}"
-            reply = await client.complete(self._messages, self._tools.schemas)
-            # Notes are worth asking for once, not worth losing a ranking over.
-            self._notes_wanted &= left > 1
-            verdict = await self._react(reply, max_turns - left)
-            if verdict is not None:
-                return verdict
-        raise UngradedError(f"no valid ranking in {max_turns} turns; last: {self._problem}")
-
-    async def _react(self, reply: Reply, turn: int) -> Verdict | None:
-        """Run the calls of a reply in order, each answered by its id; stop at a valid ranking."""
-        calls = [
-            ToolCall(call.id or f"call_{turn}_{n}", call.name, call.arguments)
-            for n, call in enumerate(reply.tool_calls)
-        ]
-        if not calls:
-            self._messages += [
-                {"role": "assistant", "content": reply.content or "(nothing)"},
-                {"role": "user", "content": prompts.nudge(cut_off=reply.cut_off)},
-            ]
-            return None
-        read = [_read_arguments(call.arguments) for call in calls]
-        self._messages.append(
-            {
-                "role": "assistant",
-                "content": reply.content or None,
-                "tool_calls": [
-                    _replayed(call, arguments) for call, arguments in zip(calls, read, strict=True)
-                ],
-            }
-        )
-        for call, arguments in zip(calls, read, strict=True):
-            result = await self._execute(call.name, arguments)
-            if isinstance(result, Verdict):
-                return result
-            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-        return None
-
-    async def _execute(self, name: str, arguments: Mapping[str, object] | None) -> Verdict | str:
-        if arguments is None:
-            if name == SUBMIT:
-                self._problem = "the arguments of the submission are not a JSON object"
-            return (
-                f"{name[:100]}: the arguments are not a JSON object. Call it again with valid JSON."
-            )
-        if name != SUBMIT:
-            return await self._tools.run(name, arguments)
-        try:
-            return self._verdict(arguments)
-        except InvalidVerdictError as error:
-            self._problem = str(error)[:_REASON_CHARACTERS]
-            return f"Not accepted: {self._problem}. Call {SUBMIT} again, complete."
-
-    def _verdict(self, arguments: Mapping[str, object]) -> Verdict:
-        verdict = read_verdict(arguments, self._passing)
-        missing = [label for label in self._passing if label not in verdict.notes]
-        if missing and self._notes_wanted:
-            self._notes_wanted = False
-            raise InvalidVerdictError(f"notes has no sentence on {', '.join(missing)}")
-        return verdict
+    async def _get_ready(self) -> None:
+        """Before the first request: check the server and its model, and whether it calls tools."""
+        if self._ready:
+            return
+        async with self._getting_ready:
+            if self._ready:
+                return
+            if self._options.model:
+                await self._client.start()
+            if self._mode is Mode.AGENT and not await can_call_tools(self._client):
+                self._mode = Mode.SINGLE
+                self.usage.notes.append(
+                    f"{self._client.model} does not call tools on this server: "
+                    "every vote is one request, as with --mode single"
+                )
+            self._ready = True
 
 
-def _twins(group: GroupView) -> dict[str, list[str]]:
-    """Return the passing labels by the first one with the same diff."""
-    heads: dict[bytes, str] = {}
-    twins: dict[str, list[str]] = {}
-    for label in sorted(group.passing):
-        head = heads.setdefault(group.workspace.raw_diff(label), label)
-        twins.setdefault(head, []).append(label)
-    return twins
+def _typical(votes: Sequence[VoteRecord], ranking: Ranking) -> VoteRecord:
+    """Return the vote that agrees best with the result, the first of equals."""
+    return max(votes, key=lambda v: kendall_tau_b(v.ranking, ranking) if v.ranking else -1.0)
 
 
-def _read_arguments(text: str) -> Mapping[str, object] | None:
-    """Parse a call's arguments; None unless they are a JSON object of valid text."""
-    try:
-        value = json.loads(text or "{}")
-        json.dumps(value, ensure_ascii=False).encode()  # lone surrogates cannot be told back
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _replayed(call: ToolCall, arguments: Mapping[str, object] | None) -> Message:
-    """Return a call as it is sent back; servers that parse arguments must not fail over them."""
-    text = call.arguments if arguments else "{}"
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": text},
-    }
-
-
-def _reason(note: str, names: Mapping[str, str]) -> str:
-    """Return a note; where it names labels, with what the workspace calls them."""
-    note = note if len(note) <= _REASON_CHARACTERS else f"{note[:_REASON_CHARACTERS]}…"
-    named = [label for label in sorted(names) if re.search(rf"\b{label}\b", note)]
-    if not named:
-        return note
-    return f"{note} [labels as in the vote: {', '.join(f'{n}={names[n]}' for n in named)}]"
+def _settled(record: VoteRecord, view: VoteView, vote: Mapping[str, Any]) -> VoteRecord:
+    """Fill in a valid vote, told in its own labels, in the labels of the workspace."""
+    names = view.names()
+    record.ranking = Ranking(tuple(map(tuple, vote["tiers"]))).renamed(names)
+    record.reasons = {names[label]: named(note, names) for label, note in vote["notes"].items()}
+    for name in vote.keys() - {"tiers", "notes"}:
+        setattr(record, name, vote[name])
+    return record

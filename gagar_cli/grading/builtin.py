@@ -203,6 +203,11 @@ class BuiltinGrader:
         self.usage = Usage()
 
     @property
+    def model(self) -> str:
+        """No model."""
+        return ""
+
+    @property
     def name(self) -> str:
         """Kind and version."""
         return f"builtin/{__version__}"

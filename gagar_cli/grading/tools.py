@@ -1,4 +1,4 @@
-"""The tools of one vote: look at any tree under the vote's labels, and submit a ranking.
+"""The tools of one vote: look at any tree under the vote's labels.
 
 Each returns text of bounded length, which says what it leaves out and how to get it. A mistake of
 the model is told to it as text; no tool raises for it. What the trees hold is fenced as data.
@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gagar_cli.errors import InvalidVerdictError, OptionError, SourceError
-from gagar_cli.grading.prompts import VoteView
+from gagar_cli.errors import OptionError, SourceError
+from gagar_cli.grading.case import VoteView
+from gagar_cli.grading.coverage import Coverage
+from gagar_cli.grading.prompts import TASK_CHARACTERS
+from gagar_cli.grading.verdict import SUBMIT, Citation, submit_tool
 from gagar_cli.patches import readable
-from gagar_cli.ranking import Ranking, read_ranking
+from gagar_cli.untrusted import visible
 from gagar_cli.workspace.view import BASE
-
-SUBMIT = "submit_ranking"
 
 _LINES = 300
 _CHARACTERS = 12_000
@@ -26,33 +27,6 @@ _LINE_CHARACTERS = 1_000
 _ENTRIES = 200  # above this, a listing shows folders with their number of files
 _ARGUMENT_CHARACTERS = 2_000
 _SECONDS = 60.0  # for one tool
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a vote submits: a ranking, and a note on each ranked label."""
-
-    ranking: Ranking
-    notes: Mapping[str, str]
-
-
-def read_verdict(arguments: Mapping[str, object], passing: Sequence[str]) -> Verdict:
-    """Read the arguments of `submit_ranking`; InvalidVerdictError says why there is no ranking.
-
-    Notes are taken as far as they are there: a label may lack one.
-    """
-    if "tiers" not in arguments:
-        raise InvalidVerdictError("tiers is missing")
-    ranking = read_ranking(arguments["tiers"], passing)
-    notes = arguments.get("notes")
-    return Verdict(
-        ranking,
-        {
-            label: " ".join(note.split())
-            for label, note in (notes if isinstance(notes, dict) else {}).items()
-            if label in passing and isinstance(note, str) and note.strip()
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +72,12 @@ class _Arguments:
 class VoteTools:
     """The tools over one group's workspace, with `schemas` as a request carries them."""
 
-    def __init__(self, view: VoteView) -> None:
+    def __init__(self, view: VoteView, coverage: Coverage) -> None:
         """Offer what the workspace has: without trees only its diffs."""
         self._view = view
-        self._candidates = tuple(sorted(view.names, key=lambda label: (len(label), label)))
+        self._coverage = coverage
+        self._names = view.names()
+        self._candidates = (*view.passing, *view.failing)
         self._trees = (BASE, *self._candidates)
         tools: list[tuple[Callable[[_Arguments], str], str, dict[str, Any], tuple[str, ...]]]
         tree = {"type": "string", "enum": list(self._trees), "description": "whose tree"}
@@ -143,6 +119,8 @@ class VoteTools:
                     ("tree", "pattern"),
                 ),
             ]
+        if len(view.case.task) > TASK_CHARACTERS:
+            tools.append((self._read_task, "Show the task.", {"start_line": start}, ()))
         self._run = {run.__name__.removeprefix("_"): run for run, *_ in tools}
         self._properties = {
             name: properties for name, (_, _, properties, _) in zip(self._run, tools, strict=True)
@@ -151,7 +129,7 @@ class VoteTools:
             _schema(name, says, properties, required)
             for name, (_, says, properties, required) in zip(self._run, tools, strict=True)
         ]
-        self.schemas.append(_submit_schema(view.passing))
+        self.schemas.append(submit_tool(view.passing))
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> str:
         """Run one tool and return its text."""
@@ -197,8 +175,10 @@ class VoteTools:
         raw = self._view.workspace.read(self._name(tree), path)
         if b"\0" in raw:
             return f"{path!r} in {tree} is binary, {len(raw)} bytes."
-        lines = [f"{n}\t{text}" for n, text in enumerate(_lines(raw), start=1)]
-        return self._page(f"{path!r} in {tree}", lines, start, end)
+        # A line of the base that is gone in a candidate is one that its diff removes.
+        seen = self._candidates if tree == BASE else [tree]
+        title = f"{path!r} in {tree}"
+        return self._page(title, _lines(raw), start, end, seen=seen, numbered=True)
 
     def _search(self, arguments: _Arguments) -> str:
         tree, folder = self._tree(arguments, "tree"), arguments.path("folder", "")
@@ -219,24 +199,56 @@ class VoteTools:
         title = f"Diff from {other} to {candidate}" + (f" in {path!r}" if path else "")
         if not raw.strip():
             return f"{title}: no difference."
-        return self._page(title, _lines(raw), arguments.line("start_line", 1))
+        start = arguments.line("start_line", 1)
+        return self._page(title, _lines(raw), start, seen=[candidate, other])
+
+    def _read_task(self, arguments: _Arguments) -> str:
+        return self._page(
+            "The task", self._view.case.task.split("\n"), arguments.line("start_line", 1)
+        )
+
+    def missing(self, citations: Mapping[str, Sequence[Citation]]) -> list[str]:
+        """Return the places that are not in their candidate's tree, in words."""
+        return [
+            f"{label} {citation}"
+            for label, cited in citations.items()
+            for citation in cited
+            if not self._is_there(label, citation)
+        ]
+
+    def _is_there(self, label: str, citation: Citation) -> bool:
+        """Whether a candidate has these lines; without trees, whether its patch has the file."""
+        exhibit = self._view.shown[label]
+        if not self._view.workspace.has_trees:
+            return any(file.path == citation.path for file in exhibit.facts.files)
+        try:
+            raw = self._view.workspace.read(exhibit.name, citation.path)
+        except SourceError:
+            return False
+        return 1 <= citation.first <= citation.last <= max(1, len(_lines(raw)))
 
     def _tree(self, arguments: _Arguments, name: str, default: str | None = None) -> str:
         return arguments.label(name, self._trees, default)
 
     def _name(self, tree: str) -> str:
         """Return what the workspace calls a tree."""
-        return BASE if tree == BASE else self._view.names[tree]
+        return BASE if tree == BASE else self._names[tree]
 
-    def _page(
+    def _page(  # noqa: PLR0913
         self,
         title: str,
         lines: Sequence[str],
         start: int,
         end: int | None = None,
+        *,
         most: int = _LINES,
+        seen: Sequence[str] = (),
+        numbered: bool = False,
     ) -> str:
-        """Show lines from `start`, as many as there is room for, fenced; name what is left out."""
+        """Show lines from `start`, as many as there is room for, fenced; name what is left out.
+
+        The lines count as seen of the candidates `seen`.
+        """
         total = len(lines)
         if not total:
             return f"{title}: empty."
@@ -244,13 +256,16 @@ class VoteTools:
             return f"{title}: it has {total} lines, so none from {start}."
         shown: list[str] = []
         room = _CHARACTERS
-        for line in lines[start - 1 : min(end or total, start + most - 1)]:
-            text = _cut(line)
+        for number, line in enumerate(
+            lines[start - 1 : min(end or total, start + most - 1)], start
+        ):
+            text = f"{number}\t" * numbered + _cut(visible(line))
             room -= len(text) + 1
             if room < 0:
                 break
             shown.append(text)
         last = start + len(shown) - 1
+        self._coverage.saw(seen, lines[start - 1 : last])
         text = f"{title}, lines {start} to {last} of {total}:\n"
         text += self._view.fence.around("\n".join(shown))
         if last < total:
@@ -305,23 +320,3 @@ def _schema(
     }
     function = {"name": name, "description": says, "parameters": parameters}
     return {"type": "function", "function": function}
-
-
-def _submit_schema(passing: Sequence[str]) -> dict[str, Any]:
-    ordered = sorted(passing, key=lambda label: (len(label), label))
-    says = "one or two sentences: requirement, risk, scope, cleanliness"
-    # The notes come first, so that the ranking follows from them.
-    properties = {
-        "notes": {
-            "type": "object",
-            "properties": {label: _string(says) for label in ordered},
-            "required": ordered,
-            "additionalProperties": False,
-        },
-        "tiers": {
-            "type": "array",
-            "description": "best first; labels in one tier are tied; each label exactly once",
-            "items": {"type": "array", "items": {"type": "string", "enum": ordered}},
-        },
-    }
-    return _schema(SUBMIT, "Give the ranking; this ends the vote.", properties, tuple(properties))

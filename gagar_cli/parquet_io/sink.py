@@ -21,20 +21,21 @@ from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, short
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_ROW_GROUP_ROWS = 1_000  # of a file that is like no other
 _ROW_GROUP_BYTES = 256 << 20  # a row group is written at this size, if not full before
 
 
 class Sink:
     """Where Parquet is written; use `open_sink`."""
 
-    def __init__(self, stream: IO[bytes], schema: pa.Schema, like: Source) -> None:
-        """Write to a stream, with the codecs, encodings and row groups of the source."""
+    def __init__(self, stream: IO[bytes], schema: pa.Schema, like: Source | None) -> None:
+        """Write to a stream, with the codecs, encodings and row groups of the source, if any."""
         self._stream = _Abortable(stream)
-        self._row_group_rows = like.row_group_rows
+        self._row_group_rows = like.row_group_rows if like else _ROW_GROUP_ROWS
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
-        codecs = like.codecs()
-        encoded = set(like.dictionary_encoded())
+        codecs = like.codecs() if like else {}
+        encoded = set(like.dictionary_encoded() if like else ())
         leaves = _leaf_paths(schema)
         self._writer = pq.ParquetWriter(
             self._stream,
@@ -104,7 +105,7 @@ def _codec(name: str) -> str:
 
 
 @contextmanager
-def open_sink(target: str, schema: pa.Schema, like: Source) -> Iterator[Sink]:
+def open_sink(target: str, schema: pa.Schema, like: Source | None = None) -> Iterator[Sink]:
     """Open a path, a URI, or standard output (`-`) for writing; all or nothing.
 
     A path gets a temporary file beside it, which is synced and renamed when the block ends well
@@ -145,7 +146,7 @@ def check_target(target: str) -> None:
 
 
 @contextmanager
-def _sink_on(stream: IO[bytes], schema: pa.Schema, like: Source) -> Iterator[Sink]:
+def _sink_on(stream: IO[bytes], schema: pa.Schema, like: Source | None) -> Iterator[Sink]:
     sink = Sink(stream, schema, like)
     try:
         yield sink

@@ -6,6 +6,7 @@ base version of a file that it changed never is. Without a repository there are 
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,10 +43,15 @@ class Workspace:
         store = manifest["store"]
         self._store = ObjectStore(folder.parent / store) if store else None
         self._entries: dict[str, dict[str, Entry]] = {}
+        self._facts: dict[str, PatchFacts] = {}
 
     @classmethod
-    def open(cls, folder: Path) -> "Workspace":
-        """Open a workspace; one that is missing or not whole raises SourceError."""
+    def open(cls, folder: Path, *, check_objects: bool = True) -> "Workspace":
+        """Open a workspace; one that is missing or not whole raises SourceError.
+
+        check_objects: whether to look that the base tree is there, which `check_objects_of` does
+        for many at once.
+        """
         next_step = "gagar assemble"
         try:
             manifest = json.loads((folder / "group.json").read_text())
@@ -56,19 +62,19 @@ class Workspace:
             raise SourceError(
                 f"workspace {folder}", f"is not whole ({error})", next_step
             ) from error
-        store = workspace._store
-        if store and (not store.path.is_dir() or not store.has([manifest["base"]])):
-            raise SourceError(
-                f"workspace {folder}",
-                f"its objects are gone from {store.path} or the repository it borrows from",
-                next_step,
-            )
+        if check_objects:
+            check_objects_of([workspace])
         return workspace
 
     @cached_property
     def task(self) -> str:
         """The problem statement."""
         return self._stored("TASK.md").decode()
+
+    @property
+    def base_tree(self) -> str | None:
+        """The object id of the base tree; None without a repository."""
+        return self._base
 
     @property
     def has_trees(self) -> bool:
@@ -82,7 +88,9 @@ class Workspace:
 
     def facts(self, label: str) -> PatchFacts:
         """Return what a candidate's diff does; one that cannot be parsed raises DataError."""
-        return read_diff(self.raw_diff(label))
+        if label not in self._facts:
+            self._facts[label] = read_diff(self.raw_diff(label))
+        return self._facts[label]
 
     def files(self, tree: str) -> list[str]:
         """List the paths of a tree, sorted."""
@@ -168,6 +176,25 @@ class Workspace:
         if oid not in self._entries:
             self._entries[oid] = {readable(e.path): e for e in self._trees().entries(oid)}
         return self._entries[oid]
+
+
+def check_objects_of(workspaces: Iterable[Workspace]) -> None:
+    """Raise SourceError where a workspace's base tree is gone; one look for each store."""
+    by_store: dict[Path, list[Workspace]] = {}
+    for workspace in workspaces:
+        if workspace._store is not None:  # noqa: SLF001  of this module
+            by_store.setdefault(workspace._store.path, []).append(workspace)  # noqa: SLF001
+    for path, sharing in by_store.items():
+        store = ObjectStore(path)
+        there = path.is_dir()
+        if there and store.has(w.base_tree for w in sharing if w.base_tree):
+            continue
+        lost = next(w for w in sharing if not (there and store.has([w.base_tree or ""])))
+        raise SourceError(
+            f"workspace {lost.folder}",
+            f"its objects are gone from {path} or the repository it borrows from",
+            "gagar assemble",
+        )
 
 
 def _narrowed(path: str) -> list[bytes]:

@@ -1,0 +1,1 @@
+"""How far a grader can be trusted, measured on a graded file, its transcripts and a reference."""

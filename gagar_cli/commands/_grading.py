@@ -1,0 +1,171 @@
+"""The stage `grade` as commands run it: its files, its grader, its summary and warnings."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gagar_cli.commands._console import progress_bar, summary
+from gagar_cli.commands._stages import Talk, check_apart
+from gagar_cli.errors import OptionError
+from gagar_cli.options import GradeOptions
+
+if TYPE_CHECKING:
+    from gagar_cli.bias import Bias
+    from gagar_cli.grading.contract import Grader, Usage
+    from gagar_cli.grading.stage import GradeSummary
+    from gagar_cli.grading.votelog import VoteLog
+    from gagar_cli.rollouts import Rollouts
+
+_REASONS = 5  # of groups without a grade, that are told
+
+
+@dataclass(frozen=True)
+class GradeFiles:
+    """What `grade` reads and writes besides rollouts, and the policy that it should know of."""
+
+    rubric: str | None = None
+    policy_model: str | None = None
+    journal: str | None = None
+    keep_journal: bool = True
+    transcripts: str | None = None
+    retry_ungraded: bool = False
+
+
+def check_grade_files(files: GradeFiles, others: Mapping[str, str | None]) -> None:
+    """Raise where a file cannot be written or read, before any work is spent on it."""
+    check_apart("--transcripts", files.transcripts, others)
+    _rubric(files)
+
+
+def do_grade(
+    rollouts: "Rollouts", options: GradeOptions, files: GradeFiles, talk: Talk
+) -> tuple["Rollouts", int]:
+    """Rank the passing candidates; return also how many groups that needed a grade have none."""
+    from gagar_cli.grading.stage import grade
+    from gagar_cli.grading.votelog import open_votelog
+
+    with (
+        open_votelog(files.transcripts) as log,
+        _grader(options, files, log) as grader,
+        progress_bar("grading groups", quiet=talk.quiet) as progress,
+    ):
+
+        def tell(done: int, total: int, usage: "Usage") -> None:
+            tokens = usage.prompt_tokens + usage.completion_tokens
+            cost = f", {usage.cost:.2f} spent" if usage.cost is not None else ""
+            progress(done, total, f"{tokens:,} tokens{cost}" if tokens else "")
+
+        result, found = grade(
+            rollouts, grader, options, log, tell, retry_ungraded=files.retry_ungraded
+        )
+    summary(
+        "grade",
+        _rows(found, options, talk),
+        notes=_notes(found, options, files, grader.model),
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
+    return result, sum(found.ungraded.values())
+
+
+@contextmanager
+def _grader(options: GradeOptions, files: GradeFiles, log: "VoteLog") -> Iterator["Grader"]:
+    if options.url is None:
+        from gagar_cli.grading.builtin import BuiltinGrader
+
+        yield BuiltinGrader()
+        return
+    from gagar_cli.grading.agent import AgentGrader
+    from gagar_cli.grading.journal import Journal, default_path
+
+    rubric = _rubric(files)
+    if not files.keep_journal:
+        yield AgentGrader(options, rubric, record=log.record)
+        return
+    journal = Journal(Path(files.journal) if files.journal else default_path())
+    try:
+        yield AgentGrader(options, rubric, journal, log.record)
+    finally:
+        journal.close()
+
+
+def _rubric(files: GradeFiles) -> str | None:
+    if files.rubric is None:
+        return None
+    try:
+        text = Path(files.rubric).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "is not UTF-8 text"
+        raise OptionError("--rubric", f"cannot read {files.rubric!r} ({problem})") from error
+    if not text.strip():
+        raise OptionError("--rubric", f"got {files.rubric!r}, which is empty")
+    return text
+
+
+def _rows(found: "GradeSummary", options: GradeOptions, talk: Talk) -> dict[str, Any]:
+    usage = found.usage
+    cached = usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
+    return {
+        "grader": found.grader + ("" if options.url else " (offline; no --grader-url given)"),
+        "graded": found.graded,
+        "kept_as_graded": found.kept or None,
+        "single": found.single,
+        "none_passing": found.none_passing,
+        "ungraded": sum(found.ungraded.values()),
+        "not_ranked": found.rollouts_not_ranked or None,
+        "mean_confidence": found.mean_confidence,
+        "votes": usage.votes or None,
+        "votes_from_journal": usage.votes_from_journal or None,
+        "votes_failed": sum(usage.votes_failed.values()) or None,
+        "first_shown_wins": _bias_words(found.bias) if found.bias else None,
+        "bias": asdict(found.bias) if found.bias and talk.as_json else None,
+        "canaries": found.canaries or None,
+        "canary_failures": dict(found.canary_failures) if found.canaries else None,
+        "requests": usage.requests or None,
+        "retries": usage.retries or None,
+        "prompt_tokens": usage.prompt_tokens or None,
+        "cached_share": cached or None,
+        "completion_tokens": usage.completion_tokens or None,
+        "cost": usage.cost,
+    }
+
+
+def _bias_words(bias: "Bias") -> str:
+    low, high = bias.interval
+    return (
+        f"{bias.first_wins:.0%} of {bias.votes} votes, by chance {bias.chance:.0%} "
+        f"(excess {low:+.0%} to {high:+.0%})"
+    )
+
+
+def _notes(
+    found: "GradeSummary", options: GradeOptions, files: GradeFiles, model: str
+) -> list[str]:
+    from gagar_cli.grading.families import families
+
+    notes = list(found.usage.notes)
+    shared = families(model) & families(files.policy_model or "")
+    if shared:
+        notes.append(
+            f"grader and policy are both {' and '.join(sorted(shared))}: models prefer what their "
+            "own family writes"
+        )
+    if options.url and max(options.votes, options.max_votes) == 1 and found.graded:
+        notes.append("one vote cannot show doubt: the confidence is 1 wherever it was trusted")
+    bias = found.bias
+    if bias and bias.biased:
+        favoured = "first" if bias.excess > 0 else "later"
+        notes.append(f"the grader favours the {favoured}-shown candidate: {_bias_words(bias)}")
+    for kind, count in found.canary_failures.items():
+        notes.append(f"canaries: {kind} stood where it does not belong in {count} groups")
+    failed = sum(found.usage.votes_failed.values())
+    if failed:
+        reason, count = found.usage.votes_failed.most_common(1)[0]
+        notes.append(f"{failed} votes gave no ranking, {count} of them: {reason}")
+    reasons = found.ungraded.most_common()
+    notes += [f"{count} ungraded: {reason}" for reason, count in reasons[:_REASONS]]
+    if len(reasons) > _REASONS:
+        notes.append(f"and {len(reasons) - _REASONS} more reasons")
+    return notes

@@ -1,0 +1,5 @@
+"""`gagar export-sft`."""
+
+
+def export_sft_command() -> None:
+    """Say nothing yet."""

@@ -1,0 +1,99 @@
+"""Ask a grader about many groups, some at a time, and keep what comes back in order."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gagar_cli.errors import UngradedError
+from gagar_cli.findings import flags
+from gagar_cli.grading.contract import Grade, Grader, GroupView, Usage
+from gagar_cli.grading.rows import Group
+from gagar_cli.grading.votelog import VoteLog
+
+if TYPE_CHECKING:
+    from gagar_cli.grading.canaries import Canary
+
+Progress = Callable[[int, int, Usage], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the grader said of one group, and the flags of its candidates; or of its canary."""
+
+    grade: Grade | UngradedError
+    flags: Mapping[str, Sequence[str]]
+    canary: "Canary | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A group to ask about; with a folder to plant in, its canary instead."""
+
+    group: Group
+    planted: Path | None = None
+    seed: int = 0
+
+    def prepare(self) -> "tuple[GroupView, Canary | None] | None":
+        """Open the workspace; None where no canary can be planted in the group."""
+        view = self.group.view(self.group.open())
+        if self.planted is None:
+            return view, None
+        from gagar_cli.grading.canaries import plant_canary  # noqa: PLC0415  seldom asked for
+
+        canary = plant_canary(view, self.planted, self.seed)
+        return None if canary is None else (canary.view, canary)
+
+
+async def ask(
+    jobs: Sequence[Job], grader: Grader, log: VoteLog, concurrency: int, progress: Progress
+) -> list[Answer | None]:
+    """Return the grader's answer to each job, None for a canary that could not be planted.
+
+    The first error that is more than a group without a grade stops them all. Transcripts are
+    written in the order of the jobs.
+    """
+    answers: list[Answer | None] = [None] * len(jobs)
+    names: list[str | None] = [None] * len(jobs)
+    finished = [False] * len(jobs)
+    waiting = iter(range(len(jobs)))
+    done = written = 0
+
+    async def work() -> None:
+        nonlocal done, written
+        for number in waiting:
+            prepared = await asyncio.to_thread(jobs[number].prepare)
+            if prepared is not None:
+                view, canary = prepared
+                names[number] = view.group_id
+                if canary is not None:
+                    log.canaries[view.group_id] = canary
+                answers[number] = await _answer(grader, view, canary)
+            finished[number] = True
+            done += 1
+            progress(done, len(jobs), grader.usage)
+            while written < len(jobs) and finished[written]:
+                log.write(names[written] or "", grader.name, grader.model)
+                written += 1
+
+    await grader.start()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(concurrency, len(jobs))):
+                tasks.create_task(work())
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        await grader.close()
+    return answers
+
+
+async def _answer(grader: Grader, view: GroupView, canary: "Canary | None") -> Answer:
+    grade: Grade | UngradedError
+    try:
+        grade = await grader.grade(view)
+    except UngradedError as error:
+        grade = error
+    labels = (*view.passing, *view.failing)
+    return Answer(grade, {label: flags(view.workspace.facts(label)) for label in labels}, canary)

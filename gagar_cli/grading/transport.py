@@ -1,0 +1,158 @@
+"""Send requests to one server and give back what comes over the wire, or why nothing came.
+
+The SDK's client knows addresses, keys and headers; its aiohttp transport carries the requests. Its
+typed answers are not used: what servers send is often a little off, and making the types costs
+more than all the rest of a request.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from gagar_cli.errors import OptionError
+from gagar_cli.grading.refusals import Failure
+from gagar_cli.options import GradeOptions
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_END_OF_STREAM = b"[DONE]"
+_TAIL = 64  # bytes in which the end of a stream is looked for
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds until the first byte of an answer, between two, and until its last."""
+
+    first_byte: float
+    idle: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer; `streamed` says that its content is a stream of events."""
+
+    content: bytes
+    streamed: bool = False
+
+
+class Transport:
+    """One server, by its address; `concurrency` connections at the most."""
+
+    def __init__(self, options: GradeOptions) -> None:
+        """Check address and key; nothing is sent yet."""
+        self.url = options.url or ""
+        if not _is_web_address(self.url):
+            raise OptionError("--grader-url", f"got {self.url!r}, expected http://HOST:PORT/v1")
+        key = os.environ.get("GAGAR_GRADER_API_KEY") or os.environ.get("OPENAI_API_KEY") or "EMPTY"
+        self._key = key.strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise OptionError("GAGAR_GRADER_API_KEY", "got characters that no API key has")
+        self._concurrency = options.concurrency
+        self._opened: AsyncOpenAI | None = None
+        self._headers: Mapping[str, str] = MappingProxyType({})
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._opened is not None:
+            await self._opened.close()
+            self._opened = None
+
+    async def send(
+        self, path: str, body: Mapping[str, Any] | None, limits: Limits
+    ) -> Answer | Failure:
+        """Get a path, or post a JSON body to it; a failure comes back as data."""
+        import httpx2  # noqa: PLC0415  comes with openai, which is slow to import
+
+        http = self._client()
+        clock = asyncio.get_running_loop().time
+        end = clock() + limits.total
+        content = b""
+        try:
+            async with (
+                asyncio.timeout(min(limits.first_byte, limits.total)) as limit,
+                http.stream(
+                    "GET" if body is None else "POST",
+                    self._address + path,
+                    headers=self._headers,
+                    content=json.dumps(body, ensure_ascii=False).encode() if body else None,
+                ) as response,
+            ):
+                streamed = "event-stream" in response.headers.get("content-type", "")
+                async for piece in response.aiter_bytes():
+                    content += piece
+                    if streamed and _END_OF_STREAM in content[-_TAIL:]:
+                        break
+                    limit.reschedule(min(end, clock() + limits.idle))
+        except TimeoutError:
+            return Failure(_late(content, limits, over=clock() > end - 0.01))
+        except httpx2.TransportError as error:
+            words = str(error).strip() or str(error.__cause__ or "").strip()
+            return Failure(words or type(error).__name__)
+        except httpx2.HTTPError as error:
+            return Failure(f"{type(error).__name__}: {error}")
+        if response.status_code != _OK:
+            wait = _retry_after(response.headers)
+            return Failure.refusal(response.status_code, content, wait)
+        return Answer(content, streamed)
+
+    def _client(self) -> Any:  # noqa: ANN401  a transport of the SDK's, which it gives no type
+        if self._opened is None:
+            from httpx2 import Limits as Connections  # noqa: PLC0415
+            from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415  a second
+
+            self._http = DefaultAioHttpClient(
+                # Every limit is set per request, above; slots are counted by the client.
+                timeout=None,
+                limits=Connections(
+                    max_connections=self._concurrency, max_keepalive_connections=self._concurrency
+                ),
+            )
+            self._opened = AsyncOpenAI(
+                base_url=self.url, api_key=self._key, http_client=self._http, max_retries=0
+            )
+            told = self._opened.default_headers.items()
+            self._headers = {
+                **{name: value for name, value in told if isinstance(value, str)},
+                "Authorization": f"Bearer {self._key}",
+            }
+            self._address = str(self._opened.base_url).rstrip("/")
+        return self._http
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or a bracket is left open
+        return False
+
+
+def _late(content: bytes, limits: Limits, *, over: bool) -> str:
+    if not content:
+        return f"nothing within {min(limits.first_byte, limits.total):g} s"
+    if over:
+        return f"no whole answer within {limits.total:g} s"
+    return f"silent for {limits.idle:g} s in the middle of an answer"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds that a Retry-After header asks for, 0 without a readable one."""
+    value = headers.get("retry-after", "").strip()
+    if value.replace(".", "", 1).isdecimal():
+        return float(value)
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    now = datetime.now(UTC)
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds())
