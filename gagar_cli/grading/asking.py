@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gagar_cli.errors import UngradedError
-from gagar_cli.findings import flags
 from gagar_cli.grading.contract import Grade, Grader, GroupView, Usage
-from gagar_cli.grading.rows import Group
+from gagar_cli.grading.rows import Group, flags_of
 from gagar_cli.grading.votelog import VoteLog
 
 if TYPE_CHECKING:
@@ -69,7 +68,8 @@ async def ask(
                 names[number] = view.group_id
                 if canary is not None:
                     log.canaries[view.group_id] = canary
-                answers[number] = await _answer(grader, view, canary)
+                flags = {} if canary else flags_of(jobs[number].group, view.workspace)
+                answers[number] = Answer(await _grade(grader, view), flags, canary)
             finished[number] = True
             done += 1
             progress(done, len(jobs), grader.usage)
@@ -89,11 +89,8 @@ async def ask(
     return answers
 
 
-async def _answer(grader: Grader, view: GroupView, canary: "Canary | None") -> Answer:
-    grade: Grade | UngradedError
+async def _grade(grader: Grader, view: GroupView) -> Grade | UngradedError:
     try:
-        grade = await grader.grade(view)
+        return await grader.grade(view)
     except UngradedError as error:
-        grade = error
-    labels = (*view.passing, *view.failing)
-    return Answer(grade, {label: flags(view.workspace.facts(label)) for label in labels}, canary)
+        return error

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gagar_cli.errors import DataError, SourceError, located
+from gagar_cli.findings import flags
 from gagar_cli.grading.contract import GroupView
 from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.rollouts import Rollouts
@@ -61,6 +62,12 @@ class Group:
             passing=tuple(sorted(row.candidate for row in rows if row.passed)),
             failing=tuple(sorted(row.candidate for row in rows if row.failed)),
         )
+
+
+def flags_of(group: Group, workspace: Workspace) -> dict[str, list[str]]:
+    """Return the flags of each candidate that can be inspected."""
+    rows = [row for row in group.rows.values() if row.inspectable]
+    return {row.candidate: flags(workspace.facts(row.candidate)) for row in rows}
 
 
 def read_groups(rollouts: Rollouts) -> tuple[list[Group], int]:

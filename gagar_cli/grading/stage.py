@@ -4,16 +4,15 @@ import asyncio
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gagar_cli.bias import Bias, position_bias
 from gagar_cli.errors import GraderError, UngradedError
-from gagar_cli.findings import flags
 from gagar_cli.grading.asking import Answer, Job, Progress, ask
 from gagar_cli.grading.contract import Grade, Grader, Usage
-from gagar_cli.grading.rows import Group, read_groups
+from gagar_cli.grading.rows import Group, flags_of, read_groups
 from gagar_cli.grading.votelog import VoteLog
 from gagar_cli.options import GradeOptions
 from gagar_cli.rollouts import Rollouts, stage_table
@@ -132,7 +131,7 @@ def _fill(columns: Columns, group: Group, answer: Answer | None, summary: GradeS
     """Write one group's rows into the columns, and count the group."""
     grade = answer.grade if answer else None
     no_grade = _count(group, grade, summary)
-    found = answer.flags if answer else _flags(group)
+    found = answer.flags if answer else flags_of(group, group.open())
     for row, rollout in group.rows.items():
         if rollout.inspectable:
             columns["grade_flags"][row] = found[rollout.candidate]
@@ -163,12 +162,6 @@ def _fill_grade(columns: Columns, row: int, candidate: str, grade: Grade) -> Non
         columns["grade_wins"][row] = [
             {"candidate": other, "wins": wins} for other, wins in consensus.wins[candidate].items()
         ]
-
-
-def _flags(group: Group) -> Mapping[str, Sequence[str]]:
-    workspace = group.open()
-    rows = [row for row in group.rows.values() if row.inspectable]
-    return {row.candidate: flags(workspace.facts(row.candidate)) for row in rows}
 
 
 def _count(group: Group, grade: Grade | UngradedError | None, summary: GradeSummary) -> str:
