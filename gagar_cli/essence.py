@@ -12,9 +12,9 @@ Python that does not tokenize: a comment is one that fills its lines, by the suf
 Such a line inside a here-document or a string over several lines is taken for a comment too. What a
 backslash continues never is, nor Go's `//go:`, Lua's `--[[`, and the `/*!` of MySQL and licenses.
 
-Without a repository there are only the changed lines. A file that is added is whole even so; others
-are known by the places in the base where their lines go, so that some patches are told apart that
-leave the same code.
+Without a repository there are only the changed lines, and a backslash or a string above them is not
+seen. A file that is added is whole even so; others are known by the places in the base where their
+lines go, so that some patches are told apart that leave the same code.
 """
 
 import re

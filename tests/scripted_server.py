@@ -10,6 +10,7 @@ whether the model can call tools, is answered by the server itself unless it is 
 
 import json
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,11 +21,15 @@ PROMPT_TOKENS = 10_000  # what every prompt counts, enough for none to look cut
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer as it goes over the wire."""
+    """An answer as it goes over the wire.
+
+    pauses: seconds before each of as many parts of the body, sent one by one.
+    """
 
     status: int = 200
     body: str = ""
     headers: dict = field(default_factory=dict)
+    pauses: tuple = ()
 
 
 def message(content=None, *calls, finish_reason=None):
@@ -218,7 +223,11 @@ def _handler(server):
             for name, value in {**headers, "content-length": len(body)}.items():
                 self.send_header(name, str(value))
             self.end_headers()
-            self.wfile.write(body)
+            step = -(-len(body) // max(1, len(answer.pauses)))
+            for number, pause in enumerate(answer.pauses or (0,)):
+                time.sleep(pause)
+                self.wfile.write(body[number * step : (number + 1) * step])
+                self.wfile.flush()
 
         def log_message(self, *_):
             """Keep quiet."""

@@ -18,8 +18,9 @@ TOKENS = {
     "llama 2": "[INST] [/INST] <<SYS>> <</SYS>> <s> </s> <unk>",
     "llama 3 and 4": "<|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|eom_id|>"
     " <|python_tag|> <|header_start|> <|eot|> <|reserved_special_token_0|>",
-    "deepseek": "<｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜>"
-    " <｜tool▁calls▁begin｜> <｜tool▁sep｜> <|EOT|> ｜DSML｜",
+    "deepseek": "<\uff5cbegin▁of▁sentence\uff5c> <\uff5cend▁of▁sentence\uff5c> <\uff5cUser\uff5c>"
+    " <\uff5cAssistant\uff5c>"
+    " <\uff5ctool▁calls▁begin\uff5c> <\uff5ctool▁sep\uff5c> <|EOT|> \uff5cDSML\uff5c",
     "mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS]"
     " [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CONTENT] [ARGS] [CALL_ID] [THINK] [/THINK] [IMG]"
     " [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [AUDIO] [BEGIN_AUDIO] <pad>",
@@ -57,18 +58,14 @@ ORDINARY = [
     "<html><body><p class='x'>1 &lt; 2</p></body></html>",
     "type A = B | C; let f = |x| x + 1; a || b; let [|y; z|] = w",
     "def think(tool_call): return [inst for inst in prefix[args]]  # <-- here",
-    "\tname = 'Müller' # ‘quotes’ — dashes … ❤\ufe0f 日本語 \u0600\r\n",
+    "\tname = 'Müller' # „quotes“ — dashes … ❤\ufe0f 日本語 \u0600\r\n",
     "#include <s.h>\nfoo <s >bar",
 ]
 
 
 @pytest.mark.parametrize("token", ALL_TOKENS)
 def test_a_control_token_is_broken_after_its_first_character(token):
-    shown = visible(f"x = '{token}'  # y")
-    assert token not in shown
-    assert shown.replace(MARK, "") == f"x = '{token}'  # y"
-    assert shown.count(MARK) >= 1
-    assert visible(token)[:2] in {token[0] + MARK, token[:2]}
+    assert visible(f"x = '{token}'") == f"x = '{token[0]}{MARK}{token[1:]}'"
 
 
 def test_breaking_looks_the_same_everywhere():
@@ -132,7 +129,6 @@ def test_of_unicode_format_characters_only_visible_signs_stay():
     kept = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) == "Cf"]
     kept = [c for c in kept if visible(c) == c]
     assert {unicodedata.name(c).split()[0] for c in kept} == {"ARABIC", "SYRIAC", "KAITHI"}
-    assert all("SIGN" in unicodedata.name(c) or "MARK" in unicodedata.name(c) for c in kept)
 
 
 def test_a_terminal_can_build_on_the_same_characters():
@@ -143,7 +139,7 @@ def test_a_terminal_can_build_on_the_same_characters():
 pieces = st.lists(
     st.one_of(
         st.sampled_from(
-            [*ALL_TOKENS, *ORDINARY, *UNSEEN, *"<>[]|｜/ \n\r¦", "think", "INST", "<|"]
+            [*ALL_TOKENS, *ORDINARY, *UNSEEN, *"<>[]|\uff5c/ \n\r¦", "think", "INST", "<|"]
         ),
         st.sampled_from(ALL_TOKENS).flatmap(
             lambda token: st.integers(0, len(token)).map(lambda n: token[:n])
@@ -178,7 +174,8 @@ def test_only_marks_and_escapes_are_added(text):
 
 
 @pytest.mark.parametrize(
-    "unit", ["<", "< ", "<|", "<|a", "<a", "<a:", "[", "[ ", "] ", "a|", "｜", "x = y < z\n", " "]
+    "unit",
+    ["<", "< ", "<|", "<|a", "<a", "<a:", "[", "[ ", "] ", "a|", "\uff5c", "x = y < z\n", " "],
 )
 def test_time_is_linear_in_the_length(unit):
     def seconds(length):

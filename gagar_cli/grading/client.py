@@ -89,10 +89,11 @@ class ChatClient:
         names = [tool["function"]["name"] for tool in tools]
         most = max_tokens or self._options.max_output_tokens
         tried: list[Dialect] = []
-        while True:
-            dialect = self._dialect
-            tried.append(dialect)
-            body = dialect.request(
+
+        def request() -> tuple[dict[str, Any], Limits]:
+            """Make the request when its turn has come: by then more may be known of the server."""
+            tried.append(self._dialect)
+            body = self._dialect.request(
                 self.model,
                 messages,
                 tools=tools,
@@ -100,8 +101,11 @@ class ChatClient:
                 temperature=self._options.temperature,
                 max_tokens=most,
             )
+            return body, self._limits(self._dialect)
+
+        while True:
             answer = await self._persist(
-                "/chat/completions", body, lambda raw: read_reply(raw, names), self._limits(dialect)
+                "/chat/completions", request, lambda raw: read_reply(raw, names)
             )
             if isinstance(answer, Reply):
                 self._count(answer, messages)
@@ -111,6 +115,7 @@ class ChatClient:
                 raise self._stop
             if answer.overflow is not None:
                 raise ContextOverflowError(answer.reason, answer.overflow)
+            dialect = tried[-1]
             changed = dialect.without(answer.reason, tried) if answer.refused else None
             if changed is None:
                 raise UngradedError(
@@ -145,7 +150,10 @@ class ChatClient:
         """List the models of the server; none where it has no such list."""
         seconds = min(_LISTING_SECONDS, self._options.request_timeout)
         listed = await self._persist(
-            "/models", None, read_models, Limits(seconds, seconds, seconds), starting=True
+            "/models",
+            lambda: (None, Limits(seconds, seconds, seconds)),
+            read_models,
+            starting=True,
         )
         if not isinstance(listed, Failure):
             return listed
@@ -185,9 +193,8 @@ class ChatClient:
     async def _persist(
         self,
         path: str,
-        body: Mapping[str, Any] | None,
+        request: Callable[[], tuple[Mapping[str, Any] | None, Limits]],
         read: Callable[[Answer], T | Failure],
-        limits: Limits,
         *,
         starting: bool = False,
     ) -> T | Failure:
@@ -207,7 +214,7 @@ class ChatClient:
                         raise BudgetError(f"budget: {self._usage.spent}")
                     self._usage.requests += 1
                     self._usage.retries += attempt > 1
-                raw = await self._transport.send(path, body, limits)
+                raw = await self._transport.send(path, *request())
             answer = raw if isinstance(raw, Failure) else read(raw)
             if not isinstance(answer, Failure) or answer.refused or answer.stops:
                 return answer

@@ -164,7 +164,9 @@ class VoteTools:
         if len(paths) > _ENTRIES:
             paths = _collapsed(paths, inside)
         title = f"Files of {tree}" + (f" in {folder!r}" if folder else "")
-        return self._page(title, paths, arguments.line("start_line", 1), most=_ENTRIES)
+        return self._page(
+            title, list(map(visible, paths)), arguments.line("start_line", 1), most=_ENTRIES
+        )
 
     def _read_file(self, arguments: _Arguments) -> str:
         tree, path = self._tree(arguments, "tree"), arguments.path("path")
@@ -188,7 +190,7 @@ class VoteTools:
         hits = self._view.workspace.search(self._name(tree), pattern, folder=folder)
         if not hits:
             return f"Nothing matches in {tree}" + (f" in {folder!r}." if folder else ".")
-        lines = [f"{hit.path}:{hit.line}:{hit.text}" for hit in hits]
+        lines = [visible(f"{hit.path}:{hit.line}:{hit.text}") for hit in hits]
         return self._page(f"Matches in {tree}", lines, arguments.line("start_line", 1))
 
     def _diff(self, arguments: _Arguments) -> str:
@@ -259,7 +261,7 @@ class VoteTools:
         for number, line in enumerate(
             lines[start - 1 : min(end or total, start + most - 1)], start
         ):
-            text = f"{number}\t" * numbered + _cut(visible(line))
+            text = f"{number}\t" * numbered + _cut(line)
             room -= len(text) + 1
             if room < 0:
                 break
@@ -285,8 +287,8 @@ def _collapsed(paths: Sequence[str], inside: str) -> list[str]:
 
 
 def _lines(raw: bytes) -> list[str]:
-    """Split at line feeds only, as line numbers in diffs and searches count."""
-    return readable(raw.removesuffix(b"\n")).split("\n") if raw else []
+    """Split at line feeds only, as line numbers in diffs and searches count; nothing is hidden."""
+    return visible(readable(raw.removesuffix(b"\n"))).split("\n") if raw else []
 
 
 def _cut(line: str) -> str:
