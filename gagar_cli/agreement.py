@@ -137,24 +137,35 @@ def pairs_right(ranks: Sequence[float], reference: Sequence[float]) -> tuple[flo
     return float((above & better).sum() + (level & better).sum() / 2), int(better.sum())
 
 
-def krippendorff_alpha(votes: Sequence[Sequence[float]]) -> float | None:
-    """Return Krippendorff's ordinal alpha of votes (m, n): ranks of n candidates by each of m.
+def kendall_w(votes: Sequence[Sequence[float]]) -> float | None:
+    """Return Kendall's W of votes (m, n), ranks of n candidates by each of m: 0..1, ties corrected.
 
-    1 where all votes agree, about 0 for random ones whatever their number (Kendall's W would be
-    1/m), below 0 where they contradict each other. None for fewer than two votes, and where all
-    ranks are one: nothing can differ then. (Krippendorff 2011, "Computing Krippendorff's
-    alpha-reliability"; a rank's distance to another is in mid-places among all ranks given.)
+    1 where all votes agree, 1/m on the mean for random ones. None where no vote tells any two
+    candidates apart. (Kendall and Babington Smith 1939, "The problem of m rankings"; ties share the
+    mean of their places, and take away from the greatest variance that the sums can have.)
     """
-    if len(votes) < 2:  # noqa: PLR2004  agreement takes two
-        return None
-    codes, counts = np.unique(
-        np.asarray(votes, dtype=np.float64), return_inverse=True, return_counts=True
-    )[1:]
-    places = (np.cumsum(counts) - counts / 2)[codes.reshape(len(votes), -1)]
-    # The mean square difference of two values is twice their sample variance.
-    expected = float(np.var(places, ddof=1))
-    observed = float(np.mean(np.var(places, axis=0, ddof=1)))
-    return None if len(counts) == 1 else 1 - observed / expected
+    places = np.array([_mid_places(vote) for vote in votes])
+    most = len(places) * float(places.var(axis=1).sum())
+    return float(places.sum(axis=0).var() / most) if most else None
+
+
+def concordance(votes: Sequence[Sequence[float]]) -> float | None:
+    """Return W corrected for chance, (m W - 1) / (m - 1): 1 where all votes agree, 0 by chance.
+
+    So groups with more votes and groups with fewer can be averaged. Without ties it is the mean of
+    Spearman's correlation over pairs of votes (Kendall and Babington Smith 1939), and reaches down
+    to -1 / (m - 1). None for fewer than two votes, and where W is.
+    """
+    count = len(votes)
+    w = kendall_w(votes) if count > 1 else None
+    return None if w is None else (count * w - 1) / (count - 1)
+
+
+def _mid_places(vote: Sequence[float]) -> Floats:
+    ranks = np.asarray(vote, dtype=np.float64)
+    before = (ranks[:, None] > ranks[None, :]).sum(axis=1)
+    level = (ranks[:, None] == ranks[None, :]).sum(axis=1)
+    return np.asarray(before + (level + 1) / 2)
 
 
 def estimate(

@@ -129,11 +129,11 @@ def _compare(found: Audit, rollouts: Rollouts, grades: Grades, options: AuditOpt
         found.left_out |= dict.fromkeys(("reference", "agreement", "calibration"), reason)
         return
     if reference.only_graded:
-        found.notes.append(f"{reference.only_graded} ranked rollouts are not in the reference")
+        found.notes.append(f"ranked rollouts that the reference lacks: {reference.only_graded}")
     if reference.only_reference:
-        found.notes.append(f"{reference.only_reference} rows of the reference are not in the file")
+        found.notes.append(f"rows of the reference that the file lacks: {reference.only_reference}")
     if reference.without_value:
-        found.notes.append(f"{reference.without_value} ranked rollouts have a null reference")
+        found.notes.append(f"ranked rollouts whose reference is null: {reference.without_value}")
     with located(rollouts.source.name):
         groups = [
             Compared(
@@ -145,9 +145,7 @@ def _compare(found: Audit, rollouts: Rollouts, grades: Grades, options: AuditOpt
         ]
     found.unordered_groups = sum(not group.ordered for group in groups)
     if found.unordered_groups:
-        found.notes.append(
-            f"{found.unordered_groups} groups: the reference ties all their rollouts"
-        )
+        found.notes.append(f"groups whose rollouts the reference ties: {found.unordered_groups}")
     found.agreement = agreement(groups, options.bootstrap, options.seed)
     if found.agreement is None:
         reason = "no group has two ranked rollouts that the reference tells apart"
@@ -173,7 +171,7 @@ def _look_at_votes(
     ids = set(grades.index.ids)
     mine = [vote for vote in votes if vote.group_id in ids]
     if len(mine) < len(votes):
-        found.notes.append(f"{len(votes) - len(mine)} votes are on groups that are not in the file")
+        found.notes.append(f"votes on groups that the file lacks: {len(votes) - len(mine)}")
     others = {vote.grader for vote in mine if vote.grader} - set(grades.graders)
     if others and grades.graders:
         found.notes.append(f"votes are by another grader than the grades: {min(others)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gagar_cli.agreement import Estimate, estimate, krippendorff_alpha
+from gagar_cli.agreement import Estimate, concordance, estimate
 from gagar_cli.auditing.grades import by_count
 from gagar_cli.bias import Presentation
 from gagar_cli.errors import DataError, located
@@ -191,7 +191,7 @@ def _vote(row: Mapping[str, Any]) -> Vote:
 
 
 def vote_agreement(votes: Iterable[Vote], resamples: int, seed: int) -> Estimate | None:
-    """Return Krippendorff's alpha between the votes of one group, as a mean over groups.
+    """Return the agreement between the votes of one group, see `concordance`, mean over groups.
 
     None where no group has two valid votes that tell its candidates apart.
     """
@@ -199,13 +199,13 @@ def vote_agreement(votes: Iterable[Vote], resamples: int, seed: int) -> Estimate
     for vote in votes:
         if vote.ranks is not None:
             groups[vote.group_id].append(vote.ranks)
-    alphas = []
+    agreeing = []
     for group_id, ranks in sorted(groups.items()):
         labels = sorted(ranks[0])
         if any(sorted(other) != labels for other in ranks):
             raise DataError(f"group {group_id!r}", "its votes are not on the same candidates")
-        alphas.append(krippendorff_alpha([[r[label] for label in labels] for r in ranks]))
-    return estimate([alpha for alpha in alphas if alpha is not None], resamples, seed)
+        agreeing.append(concordance([[r[label] for label in labels] for r in ranks]))
+    return estimate([value for value in agreeing if value is not None], resamples, seed)
 
 
 def count_failures(votes: Sequence[Vote]) -> Failures | None:

@@ -81,7 +81,7 @@ def audit_command(
     What cannot be measured is left out, with the reason. Prices are per million tokens. With
     --json, one JSON object on standard output.
 
-    Example: gagar audit out.parquet --reference-column tests_failed
+    Example: gagar audit out.parquet --reference-column num_tokens
     """
     from gagar_cli.auditing.audit import audit
     from gagar_cli.auditing.reference import split_reference
@@ -108,8 +108,9 @@ def _print(found: "Audit") -> None:
     for part in (_groups, _measures, _calibration, _position, _votes, _canaries):
         for text in part(found):
             line(text)
-    for name, reason in found.left_out.items():
-        line(f"left out: {name.replace('.', ': ').replace('_', ' ')} ({reason})")
+    for reason in dict.fromkeys(found.left_out.values()):
+        names = [name for name, why in found.left_out.items() if why == reason]
+        line(f"left out: {', '.join(names).replace('_', ' ')} ({reason})")
     for note in found.notes:
         line(f"note: {note}")
 
@@ -128,7 +129,7 @@ def _groups(found: "Audit") -> Iterable[str]:
         yield f"ungraded  {had.ungraded_share:.1%} of the groups that needed a grade"
     yield from (f"  {count:,}: {reason}" for reason, count in had.ungraded.items())
     for reason, count in had.not_ranked.items():
-        yield f"  {count:,} rollouts of graded groups not ranked: {reason}"
+        yield f"  {count:,} not ranked in a graded group: {reason}"
     if had.mean_confidence is not None:
         yield f"sure      {had.mean_confidence:.3f} on the mean"
 
@@ -144,7 +145,11 @@ def _measures(found: "Audit") -> Iterable[str]:
             ("AUC", compared.auc, f"the same over all {compared.pairs:,} pairs; 0.5 by chance"),
         ]
     rows += [
-        ("votes", found.vote_agreement, "Krippendorff's alpha between votes, 0 by chance"),
+        (
+            "votes",
+            found.vote_agreement,
+            "Kendall's W between votes, corrected for chance: 0 by chance",
+        ),
         ("length", found.length, "tau-b with changed lines; above 0: smaller patches rank better"),
     ]
     shown = [

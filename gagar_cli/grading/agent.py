@@ -143,6 +143,7 @@ class AgentGrader:
         """Hold votes until they are clear, or there are as many as there may be.
 
         A budget that is used up raises BudgetError: part of a balanced set of votes is biased.
+        Votes that have begun end first, so that the journal keeps all that was paid for.
         """
         first, most = self._options.votes, max(self._options.votes, self._options.max_votes)
         votes = await self._some_votes(case, range(first))
@@ -161,7 +162,12 @@ class AgentGrader:
                 held = [tasks.create_task(self._vote(case.vote(number))) for number in numbers]
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        votes = [vote.result() for vote in held]
+        votes = []
+        for vote in held:
+            result = vote.result()
+            if isinstance(result, BudgetError):
+                raise result
+            votes.append(result)
         for vote in votes:
             self.usage.votes += 1
             self.usage.votes_from_journal += vote.from_journal
@@ -169,8 +175,8 @@ class AgentGrader:
                 self.usage.votes_failed[vote.error] += 1
         return votes
 
-    async def _vote(self, view: VoteView) -> VoteRecord:
-        """Hold one vote, or find it in the journal."""
+    async def _vote(self, view: VoteView) -> VoteRecord | BudgetError:
+        """Hold one vote, or find it in the journal; return BudgetError where it cannot begin."""
         conversation = self._conversation(view, self._options.mode)
         key = self._key(view, conversation)
         kept = await self._journal.find(key) if self._journal else None
@@ -183,8 +189,8 @@ class AgentGrader:
         began = time.monotonic()
         try:
             verdict = await conversation.hold(self._client, self._options.max_turns)
-        except BudgetError:
-            raise
+        except BudgetError as error:
+            return error
         except UngradedError as error:
             record.error = str(error)
             record.seconds = time.monotonic() - began

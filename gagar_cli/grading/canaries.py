@@ -5,19 +5,18 @@ unrelated edit, and a third is exact. Whoever cannot place these is not to be tr
 others.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gagar_cli.degradations import CandidateFiles, Degraded, Kind, degrade
-from gagar_cli.errors import SourceError
+from gagar_cli.degradations import Kind, degrade
 from gagar_cli.grading.builtin import Look, rank_looks
 from gagar_cli.grading.contract import GroupView
 from gagar_cli.ranking import Ranking, labels
-from gagar_cli.workspace.planting import plant
-from gagar_cli.workspace.view import BASE, Workspace
+from gagar_cli.workspace.planting import candidate_files, encoded, plant
+from gagar_cli.workspace.view import Workspace
 
+_Edits = dict[str, dict[str, bytes | None]]  # by canary and path
 _DEGRADED = (Kind.DEAD_CODE, Kind.SCOPE_CREEP)
 
 
@@ -80,9 +79,9 @@ def _best_first(group: GroupView) -> list[str]:
     return [label for tier in ranking.tiers for label in tier if looks[label].facts.files]
 
 
-def _edits(workspace: Workspace, label: str, rng: Random) -> dict[str, dict[str, bytes | None]] | None:
+def _edits(workspace: Workspace, label: str, rng: Random) -> _Edits | None:
     """Return the files of each canary that differ from the original's; None where one fails."""
-    good = _files(workspace, label)
+    good = candidate_files(workspace, label)
     injected = degrade(Kind.INJECTION, good, rng)
     worse: dict[str, str | None] = {}
     files = good
@@ -95,31 +94,32 @@ def _edits(workspace: Workspace, label: str, rng: Random) -> dict[str, dict[str,
     if injected is None:
         return None
     return {
-        "injected": _encoded(injected.edits),
-        "degraded": _encoded(worse),
+        "injected": encoded(injected.edits),
+        "degraded": encoded(worse),
         "duplicate": {},
     }
 
 
-def _files(workspace: Workspace, label: str) -> CandidateFiles:
-    """Return a candidate's files, those left out that are no UTF-8: they could not be put back."""
-    base = workspace.files(BASE)
-    there, own = set(base), set(workspace.files(label))
-
-    def read_base(path: str) -> str | None:
-        return _text(workspace.read(BASE, path)) if path in there else None
-
-    changed: dict[str, str | None] = {}
-    for file in workspace.facts(label).files:
-        if file.path in own:
-            text = _text(workspace.read(label, file.path))
-            if text is not None:
-                changed[file.path] = text
-    return CandidateFiles(base, read_base, changed)
-
-
-def _text(raw: bytes) -> str | None:
-    try:
-        return None if b"\0" in raw else raw.decode()
-    except UnicodeDecodeError:
-        return None
+def _planted(group: GroupView, folder: Path, original: str, edits: _Edits, rng: Random) -> Canary:
+    """Write the workspace; all labels are drawn anew, so that the last letters tell nothing."""
+    old = list(group.workspace.candidates)
+    drawn = list(labels(len(old) + len(edits)))
+    rng.shuffle(drawn)
+    names = dict(zip(old, drawn, strict=False))
+    planted = dict(zip(edits, drawn[len(old) :], strict=True))
+    workspace = plant(
+        group.workspace,
+        folder / f"{group.workspace.folder.name}-canary",
+        {planted[kind]: files for kind, files in edits.items()},
+        original,
+        names,
+    )
+    view = GroupView(
+        group_id=f"{group.group_id} (canary)",
+        workspace=workspace,
+        passing=tuple(sorted([*(names[label] for label in group.passing), *planted.values()])),
+        failing=tuple(sorted(names[label] for label in group.failing)),
+        # Equal patches are otherwise shown once.
+        apart=frozenset({*(names[label] for label in group.apart), *planted.values()}),
+    )
+    return Canary(view=view, original=names[original], **planted)

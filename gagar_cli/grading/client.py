@@ -79,12 +79,15 @@ class ChatClient:
         tools: Sequence[Message] = (),
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
+        *,
+        begins: bool = True,
     ) -> Reply:
         """Return the model's next message: with calls of tools, or JSON of a schema's form.
 
-        max_tokens bounds the answer, in place of the option. ContextOverflowError where the prompt
-        is too long, BudgetError where the budget is used up, UngradedError where this request gets
-        no answer, GraderError where none would.
+        max_tokens bounds the answer, in place of the option. begins: whether nothing was paid yet
+        for what this belongs to; only then does a spent budget refuse it. ContextOverflowError
+        where the prompt is too long, BudgetError where the budget is spent, UngradedError where
+        this request gets no answer, GraderError where none would.
         """
         names = [tool["function"]["name"] for tool in tools]
         most = max_tokens or self._options.max_output_tokens
@@ -92,6 +95,8 @@ class ChatClient:
 
         def request() -> tuple[dict[str, Any], Limits]:
             """Make the request when its turn has come: by then more may be known of the server."""
+            if begins and not tried and self._usage.over_budget:
+                raise BudgetError(f"budget: {self._usage.spent}")
             tried.append(self._dialect)
             body = self._dialect.request(
                 self.model,
@@ -209,12 +214,11 @@ class ChatClient:
             async with self._slots:
                 if self._stop:
                     raise self._stop
+                body, limits = request()
                 if not starting:
-                    if self._usage.over_budget:
-                        raise BudgetError(f"budget: {self._usage.spent}")
                     self._usage.requests += 1
                     self._usage.retries += attempt > 1
-                raw = await self._transport.send(path, *request())
+                raw = await self._transport.send(path, body, limits)
             answer = raw if isinstance(raw, Failure) else read(raw)
             if not isinstance(answer, Failure) or answer.refused or answer.stops:
                 return answer

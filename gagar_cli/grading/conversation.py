@@ -77,7 +77,11 @@ class Conversation(ABC):
             record.requests += 1
             try:
                 reply = await client.complete(
-                    self.messages, self.tools, self.schema, self._most_tokens
+                    self.messages,
+                    self.tools,
+                    self.schema,
+                    self._most_tokens,
+                    begins=record.requests == 1,
                 )
             except ContextOverflowError as error:
                 if not self._shorten(error.overflow):
