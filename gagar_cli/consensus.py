@@ -52,7 +52,9 @@ class Consensus:
         tied = len(votes) - above - above.T  # on the diagonal nothing that counts
         wins = above + tied / 2
         taus = [kendall_tau_b(a, b) for a, b in combinations(votes, 2)]
-        if len(labels) <= EXACT:
+        if len({tuple(map(frozenset, vote.tiers)) for vote in votes}) == 1:
+            places = [votes[0].ranks()[label] for label in labels]
+        elif len(labels) <= EXACT:
             places = _kemeny_places(above, tied)
         else:
             # Borda: twice the sum of the mid-places, exact in integers.

@@ -68,6 +68,16 @@ class FileChange:
         """All removed lines, without their line ends."""
         return tuple(line for block in self.blocks for line in block.removed)
 
+    @property
+    def lines_added(self) -> int:
+        """The number of added lines."""
+        return sum(len(block.added) for block in self.blocks)
+
+    @property
+    def lines_removed(self) -> int:
+        """The number of removed lines."""
+        return sum(len(block.removed) for block in self.blocks)
+
 
 @dataclass(frozen=True, slots=True)
 class PatchFacts:
@@ -78,12 +88,12 @@ class PatchFacts:
     @property
     def lines_added(self) -> int:
         """Added lines over all files."""
-        return sum(len(file.added) for file in self.files)
+        return sum(file.lines_added for file in self.files)
 
     @property
     def lines_removed(self) -> int:
         """Removed lines over all files."""
-        return sum(len(file.removed) for file in self.files)
+        return sum(file.lines_removed for file in self.files)
 
 
 def readable(raw: bytes) -> str:

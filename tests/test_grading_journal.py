@@ -49,15 +49,15 @@ def test_what_is_kept_is_found_again_also_by_another_process(tmp_path):
 
     async def keep():
         journal = Journal(path)
-        assert await journal.find("key") is None
+        assert await journal.find(["key"]) == {}
         await journal.keep("key", "model", vote)
         await journal.keep("key", "model", vote)
-        assert await journal.find("key") == vote
+        assert await journal.find(["key", "other"]) == {"key": vote}
         journal.close()
 
     asyncio.run(keep())
     other = Journal(path)
-    assert asyncio.run(other.find("key")) == vote
+    assert asyncio.run(other.find(["key"])) == {"key": vote}
     other.close()
     assert rows(path) == 1
 
@@ -73,9 +73,9 @@ def test_two_runs_may_use_one_journal_at_once(tmp_path):
                 for n in range(50)
             )
         )
-        return [await first.find(f"b{n}") for n in range(50)]
+        return await first.find([f"b{n}" for n in range(50)])
 
-    assert asyncio.run(both()) == [{}] * 50
+    assert asyncio.run(both()) == {f"b{n}": {} for n in range(50)}
     first.close()
     second.close()
 
@@ -87,7 +87,7 @@ def test_a_row_that_does_not_read_is_as_good_as_none(tmp_path):
     with sqlite3.connect(path) as database:
         database.execute("UPDATE votes SET vote = x'00ff'")
     database.close()
-    assert asyncio.run(journal.find("key")) is None
+    assert asyncio.run(journal.find(["key"])) == {}
     journal.close()
 
 

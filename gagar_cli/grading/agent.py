@@ -10,7 +10,6 @@ Agreement is that of `consensus`; a vote that failed has trust 0.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -120,14 +119,12 @@ class AgentGrader:
             everyone = tuple(sorted(group.passing))
             same = "the same patch as all other passing candidates"
             return Grade(Ranking((everyone,)), 1.0, dict.fromkeys(everyone, same))
-        votes = await self._votes(case)
-        valid = [vote for vote in votes if vote.ranking is not None]
-        if not valid:
+        votes, heads = await self._votes(case)
+        if heads is None:
             self._record(group, votes, None)
             raise UngradedError(votes[0].error or "no vote gave a ranking")
-        heads = Consensus.of([vote.ranking for vote in valid if vote.ranking])
         consensus = heads.spread(case.twins)
-        reasons = _typical(valid, heads.ranking).reasons
+        reasons = _typical(votes, heads.ranking).reasons
         grade = Grade(
             ranking=consensus.ranking,
             confidence=consensus.agreement * fmean(vote.trust for vote in votes),
@@ -139,49 +136,65 @@ class AgentGrader:
         self._record(group, votes, grade)
         return grade
 
-    async def _votes(self, case: Case) -> list[VoteRecord]:
+    async def _votes(self, case: Case) -> tuple[list[VoteRecord], Consensus | None]:
         """Hold votes until they are clear, or there are as many as there may be.
 
-        A budget that is used up raises BudgetError: part of a balanced set of votes is biased.
-        Votes that have begun end first, so that the journal keeps all that was paid for.
+        Returns them and what they say, None where none is valid. A budget that is used up raises
+        BudgetError: part of a balanced set of votes is biased.
         """
         first, most = self._options.votes, max(self._options.votes, self._options.max_votes)
-        votes = await self._some_votes(case, range(first))
-        while len(votes) < most:
+        votes: list[VoteRecord] = []
+        numbers = range(first)
+        while True:
+            votes += await self._some_votes(case, numbers)
             valid = [vote.ranking for vote in votes if vote.ranking is not None]
-            if not valid or Consensus.of(valid).margin >= CLEAR:
-                break
-            more = range(len(votes), min(most, len(votes) + _FURTHER))
-            votes += await self._some_votes(case, more)
-        return votes
+            if not valid:
+                return votes, None
+            consensus = Consensus.of(valid)
+            if consensus.margin >= CLEAR or len(votes) >= most:
+                return votes, consensus
+            numbers = range(len(votes), min(most, len(votes) + _FURTHER))
 
     async def _some_votes(self, case: Case, numbers: range) -> list[VoteRecord]:
-        """Hold votes at once; the first error that is more than a failed vote ends them."""
+        """Hold votes at once, or find them in the journal.
+
+        Votes that have begun end before BudgetError is raised, so that all that was paid for is
+        kept; the first error that is more than a failed vote ends them.
+        """
+        views = [case.vote(number) for number in numbers]
+        talks = [self._conversation(view, self._options.mode) for view in views]
+        keys = [self._key(view, talk) for view, talk in zip(views, talks, strict=True)]
+        kept = await self._journal.find(keys) if self._journal else {}
+        votes: list[VoteRecord | BudgetError] = []
         try:
             async with asyncio.TaskGroup() as tasks:
-                held = [tasks.create_task(self._vote(case.vote(number))) for number in numbers]
+                held = {
+                    key: tasks.create_task(self._vote(view, talk, key))
+                    for view, talk, key in zip(views, talks, keys, strict=True)
+                    if key not in kept
+                }
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        votes = []
-        for vote in held:
-            result = vote.result()
-            if isinstance(result, BudgetError):
-                raise result
-            votes.append(result)
+        for view, talk, key in zip(views, talks, keys, strict=True):
+            if key in kept:
+                votes.append(_settled(talk.record, view, {**kept[key], "from_journal": True}))
+            else:
+                votes.append(held[key].result())
+        valid = []
         for vote in votes:
+            if isinstance(vote, BudgetError):
+                raise vote
             self.usage.votes += 1
             self.usage.votes_from_journal += vote.from_journal
             if vote.error:
                 self.usage.votes_failed[vote.error] += 1
-        return votes
+            valid.append(vote)
+        return valid
 
-    async def _vote(self, view: VoteView) -> VoteRecord | BudgetError:
-        """Hold one vote, or find it in the journal; return BudgetError where it cannot begin."""
-        conversation = self._conversation(view, self._options.mode)
-        key = self._key(view, conversation)
-        kept = await self._journal.find(key) if self._journal else None
-        if kept is not None:
-            return _settled(conversation.record, view, {**kept, "from_journal": True})
+    async def _vote(
+        self, view: VoteView, conversation: Conversation, key: str
+    ) -> VoteRecord | BudgetError:
+        """Hold one vote and keep it; return BudgetError where it cannot begin."""
         await self._get_ready()
         if self._mode != self._options.mode:
             conversation = self._conversation(view, self._mode)
@@ -216,11 +229,11 @@ class AgentGrader:
             view.number,
             view.workspace.base_tree,
             self._client.model,
-            [options.mode, options.temperature, options.max_output_tokens, options.max_turns],
-            conversation.messages,
-            conversation.tools,
+            *(options.mode, options.temperature, options.max_output_tokens, options.max_turns),
+            # The schemas of tools and answers follow from the labels, which the prompt names.
+            *(message["content"] for message in conversation.messages),
         ]
-        return sha256(json.dumps(content).encode()).hexdigest()
+        return sha256("\0".join(map(str, content)).encode()).hexdigest()
 
     async def _get_ready(self) -> None:
         """Before the first request: check the server and its model, and whether it calls tools."""

@@ -6,8 +6,8 @@ task with the same patches is the same case, wherever it lies.
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from gagar_cli.essence import essence
@@ -19,26 +19,26 @@ from gagar_cli.ranking import labels
 from gagar_cli.untrusted import visible
 from gagar_cli.workspace.view import Workspace
 
+_FILES = 50  # files of one candidate that are listed
+
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """One candidate as every vote shows it, but for its label.
 
-    name: the workspace's label. diff: what it changes, with nothing in it that could steer a
-    reader. digest: stands for its diff, status and verdict.
+    name: the workspace's label. summary: its verdict, status and files, in words. diff: what it
+    changes, with nothing in it that could steer a reader. digest: stands for its diff, status and
+    verdict.
     """
 
     name: str
     passing: bool
     status: str
     facts: PatchFacts
+    lines: int  # changed ones
     diff: str
     digest: str
-
-    @property
-    def lines(self) -> int:
-        """The number of changed lines."""
-        return self.facts.lines_added + self.facts.lines_removed
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,12 @@ class Case:
         digests = [exhibit.digest for exhibit in (*heads, *failing)]
         content = [str(seed), workspace.base_tree or "", workspace.task, *digests]
         key = sha256("\0".join(content).encode("utf-8", "surrogatepass")).hexdigest()
-        return cls(
-            workspace, task, tuple(heads), tuple(failing), twins, Fence.draw(key, texts), key
+        fence = Fence.draw(key, texts)
+        heads, failing = (
+            [replace(exhibit, summary=_summary(exhibit, fence)) for exhibit in exhibits]
+            for exhibits in (heads, failing)
         )
+        return cls(workspace, task, tuple(heads), tuple(failing), twins, fence, key)
 
     def vote(self, number: int) -> "VoteView":
         """Draw labels and order of one vote.
@@ -136,7 +139,35 @@ def _alphabetical(names: Sequence[str]) -> tuple[str, ...]:
 def _exhibit(workspace: Workspace, name: str, raw: bytes, *, passing: bool) -> Exhibit:
     status = workspace.candidates[name].status
     digest = sha256(b"\0".join([str(passing).encode(), status.encode(), raw])).hexdigest()
-    return Exhibit(name, passing, status, workspace.facts(name), visible(readable(raw)), digest)
+    facts = workspace.facts(name)
+    lines = facts.lines_added + facts.lines_removed
+    return Exhibit(name, passing, status, facts, lines, visible(readable(raw)), digest)
+
+
+def _summary(exhibit: Exhibit, fence: Fence) -> str:
+    facts = exhibit.facts
+    verdict = "passed, to be ranked" if exhibit.passing else "failed"
+    number = len(facts.files)
+    head = f"{verdict}. Patch {exhibit.status}, {number} file{'s' * (number != 1)}"
+    if not facts.files:
+        return f"{head}: it changes nothing."
+    listed = fence.around(visible("\n".join(_file_lines(facts))))
+    return f"{head}, +{facts.lines_added} -{facts.lines_removed}\n{listed}"
+
+
+def _file_lines(facts: PatchFacts) -> Iterable[str]:
+    yield from (_file_line(file) for file in facts.files[:_FILES])
+    if len(facts.files) > _FILES:
+        yield f"[{len(facts.files) - _FILES} more files]"
+
+
+def _file_line(file: FileChange) -> str:
+    remarks = [file.kind if file.kind != "modified" else "", "binary" if file.binary else ""]
+    if file.kind == "renamed":
+        remarks[0] = f"renamed from {file.old_path}"
+    remark = ", ".join(filter(None, remarks))
+    counts = f"+{file.lines_added} -{file.lines_removed}"
+    return f"{counts} {file.path}" + (f" ({remark})" if remark else "")
 
 
 def _twins(

@@ -129,7 +129,9 @@ class Conversation(ABC):
         if lacking and self._notes_wanted and not last:
             self._notes_wanted = False
             raise InvalidVerdictError(f"notes has no sentence on {', '.join(lacking)}")
-        absent = await asyncio.to_thread(self.examiner.missing, verdict.citations)
+        absent: list[str] = []
+        if any(verdict.citations.values()):
+            absent = await asyncio.to_thread(self.examiner.missing, verdict.citations)
         if absent and self._evidence_wanted and not last:
             self._evidence_wanted = False
             raise InvalidVerdictError(prompts.not_there(absent[:10]))

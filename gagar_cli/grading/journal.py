@@ -9,7 +9,7 @@ import asyncio
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -51,9 +51,9 @@ class Journal:
             self._thread.shutdown()
             raise
 
-    async def find(self, key: str) -> dict[str, Any] | None:
-        """Return the vote that was kept under a key."""
-        return await self._run(lambda: self._find(key))
+    async def find(self, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the votes that were kept under some keys, by key."""
+        return await self._run(lambda: self._find(keys))
 
     async def keep(self, key: str, model: str, vote: Mapping[str, Any]) -> None:
         """Keep a valid vote; it is on disk when this returns."""
@@ -98,14 +98,15 @@ class Journal:
         database.execute(f"PRAGMA user_version = {_VERSION}")
         return database
 
-    def _find(self, key: str) -> dict[str, Any] | None:
-        row = self._database.execute("SELECT vote FROM votes WHERE key = ?", (key,)).fetchone()
-        if row is not None:
-            # A row that does not read is as good as none: the vote is asked for again.
-            with suppress(ValueError, zlib.error):
-                vote = json.loads(zlib.decompress(row[0]))
-                return vote if isinstance(vote, dict) else None
-        return None
+    def _find(self, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+        found = {}
+        for key in keys:
+            row = self._database.execute("SELECT vote FROM votes WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                # A row that does not read is as good as none: the vote is asked for again.
+                with suppress(ValueError, zlib.error):
+                    found[key] = json.loads(zlib.decompress(row[0]))
+        return found
 
     def _keep(self, key: str, model: str, vote: Mapping[str, Any]) -> None:
         packed = zlib.compress(json.dumps(vote, ensure_ascii=False).encode(), 1)

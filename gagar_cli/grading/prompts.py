@@ -1,19 +1,16 @@
 """The words of a vote: who the grader is, what it is shown, and how it is told what went wrong."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 
 from gagar_cli.grading.case import Exhibit, VoteView
 from gagar_cli.grading.coverage import Coverage
 from gagar_cli.grading.verdict import ENUMERATED, SUBMIT
-from gagar_cli.patches import FileChange, PatchFacts
-from gagar_cli.untrusted import visible
 
 INLINE = 16_000  # characters of diffs that stand in the first prompt of an agent, all or none
 SINGLE = 60_000  # characters of diffs that a vote in one answer is shown, of each its share
 TASK_CHARACTERS = 40_000
-_FILES = 50  # files of one candidate that the first prompt lists
 
 
 def default_rubric() -> str:
@@ -86,17 +83,17 @@ def first_prompt(view: VoteView, coverage: Coverage, *, tools: bool, room: int) 
         parts += [f"# {title}"] if labels else []
         for label in labels:
             exhibit = view.shown[label]
-            text = _candidate(view, label, exhibit)
+            text = f"Candidate {label}: {exhibit.summary}"
             if inline and exhibit.facts.files:
                 share = len(exhibit.diff) if total <= room else room // len(view.shown)
                 shown, left_out = _diff(exhibit, share)
-                cut |= left_out > 0
+                text += f"\nDiff of candidate {label} against base:\n{view.fence.around(shown)}"
                 if left_out:
+                    cut = True
                     coverage.saw([label], shown.split("\n"))
+                    text += f"\n[{left_out} more lines of this diff are left out]"
                 else:
                     coverage.saw_all(label)
-                text += f"\nDiff of candidate {label} against base:\n{view.fence.around(shown)}"
-                text += f"\n[{left_out} more lines of this diff are left out]" * (left_out > 0)
             parts.append(text)
     parts.append(f"# How to answer\n\n{_how(view, tools=tools, inline=inline)}")
     return "\n\n".join(parts), cut
@@ -177,31 +174,3 @@ def _diff(exhibit: Exhibit, room: int) -> tuple[str, int]:
         return exhibit.diff, 0
     shown = exhibit.diff[:room].rpartition("\n")[0]
     return shown, exhibit.diff.count("\n") - shown.count("\n")
-
-
-def _candidate(view: VoteView, label: str, exhibit: Exhibit) -> str:
-    facts = exhibit.facts
-    verdict = "passed, to be ranked" if exhibit.passing else "failed"
-    number = len(facts.files)
-    head = (
-        f"Candidate {label}: {verdict}. Patch {exhibit.status}, {number} file{'s' * (number != 1)}"
-    )
-    if not facts.files:
-        return f"{head}: it changes nothing."
-    listed = view.fence.around(visible("\n".join(_file_lines(facts))))
-    return f"{head}, +{facts.lines_added} -{facts.lines_removed}\n{listed}"
-
-
-def _file_lines(facts: PatchFacts) -> Iterable[str]:
-    yield from (_file_line(file) for file in facts.files[:_FILES])
-    if len(facts.files) > _FILES:
-        yield f"[{len(facts.files) - _FILES} more files]"
-
-
-def _file_line(file: FileChange) -> str:
-    remarks = [file.kind if file.kind != "modified" else "", "binary" if file.binary else ""]
-    if file.kind == "renamed":
-        remarks[0] = f"renamed from {file.old_path}"
-    remark = ", ".join(filter(None, remarks))
-    counts = f"+{len(file.added)} -{len(file.removed)}"
-    return f"{counts} {file.path}" + (f" ({remark})" if remark else "")

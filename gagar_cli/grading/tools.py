@@ -10,13 +10,13 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gagar_cli.errors import OptionError, SourceError
 from gagar_cli.grading.case import VoteView
 from gagar_cli.grading.coverage import Coverage
 from gagar_cli.grading.prompts import TASK_CHARACTERS
-from gagar_cli.grading.verdict import SUBMIT, Citation, submit_tool
+from gagar_cli.grading.schemas import tool_schemas
+from gagar_cli.grading.verdict import Citation
 from gagar_cli.patches import readable
 from gagar_cli.untrusted import visible
 from gagar_cli.workspace.view import BASE
@@ -79,70 +79,29 @@ class VoteTools:
         self._names = view.names()
         self._candidates = (*view.passing, *view.failing)
         self._trees = (BASE, *self._candidates)
-        tools: list[tuple[Callable[[_Arguments], str], str, dict[str, Any], tuple[str, ...]]]
-        tree = {"type": "string", "enum": list(self._trees), "description": "whose tree"}
-        start = _integer("first line to show, from 1")
-        folder = _string("only what is in this folder, or this file")
-        candidate = {"type": "string", "enum": list(self._candidates)}
-        diff: dict[str, Any] = {"candidate": candidate, "start_line": start}
-        tools = [(self._diff, "What a candidate changes, as a unified diff.", diff, ("candidate",))]
-        if view.workspace.has_trees:
-            diff["other"] = {**tree, "description": "changed from what; base unless given"}
-            diff["path"] = _string("only this file or folder")
-            tools += [
-                (
-                    self._list_files,
-                    "List the files of a tree; large folders as a number.",
-                    {"tree": tree, "folder": folder, "start_line": start},
-                    ("tree",),
-                ),
-                (
-                    self._read_file,
-                    "Show a file with line numbers.",
-                    {
-                        "tree": tree,
-                        "path": _string("path of the file"),
-                        "start_line": start,
-                        "end_line": _integer("last line to show"),
-                    },
-                    ("tree", "path"),
-                ),
-                (
-                    self._search,
-                    "Find the lines of a tree's text files that match.",
-                    {
-                        "tree": tree,
-                        "pattern": _string("POSIX extended regular expression"),
-                        "folder": folder,
-                        "start_line": start,
-                    },
-                    ("tree", "pattern"),
-                ),
-            ]
-        if len(view.case.task) > TASK_CHARACTERS:
-            tools.append((self._read_task, "Show the task.", {"start_line": start}, ()))
-        self._run = {run.__name__.removeprefix("_"): run for run, *_ in tools}
-        self._properties = {
-            name: properties for name, (_, _, properties, _) in zip(self._run, tools, strict=True)
-        }
-        self.schemas = [
-            _schema(name, says, properties, required)
-            for name, (_, says, properties, required) in zip(self._run, tools, strict=True)
-        ]
-        self.schemas.append(submit_tool(view.passing))
+        self.schemas = tool_schemas(
+            view.passing,
+            view.failing,
+            trees=view.workspace.has_trees,
+            long_task=len(view.case.task) > TASK_CHARACTERS,
+        )
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> str:
         """Run one tool and return its text."""
-        if name not in self._run:
-            names = ", ".join([*self._run, SUBMIT])
-            return f"There is no tool {_short(name)}. The tools are {names}."
-        unknown = [argument for argument in arguments if argument not in self._properties[name]]
+        functions = {tool["function"]["name"]: tool["function"] for tool in self.schemas}
+        if name not in functions:
+            return f"There is no tool {_short(name)}. The tools are {', '.join(functions)}."
+        known = functions[name]["parameters"]["properties"]
+        unknown = [argument for argument in arguments if argument not in known]
         if unknown:
-            known = ", ".join(self._properties[name])
-            return f"{name} has no argument {_short(unknown[0])}. Its arguments are {known}."
+            return (
+                f"{name} has no argument {_short(unknown[0])}. Its arguments are "
+                f"{', '.join(known)}."
+            )
+        tool: Callable[[_Arguments], str] = getattr(self, f"_{name}")
         try:
             async with asyncio.timeout(_SECONDS):
-                return await asyncio.to_thread(self._run[name], _Arguments(arguments))
+                return await asyncio.to_thread(tool, _Arguments(arguments))
         except OptionError as error:
             return f"{name}: {error}"
         except SourceError as error:
@@ -301,24 +260,3 @@ def _short(value: object) -> str:
     """Return a value of the model's for telling it back."""
     text = json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}…"  # noqa: PLR2004  enough to recognise
-
-
-def _string(says: str) -> dict[str, Any]:
-    return {"type": "string", "description": says}
-
-
-def _integer(says: str) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 1, "description": says}
-
-
-def _schema(
-    name: str, says: str, properties: Mapping[str, Any], required: Sequence[str]
-) -> dict[str, Any]:
-    parameters = {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
-    function = {"name": name, "description": says, "parameters": parameters}
-    return {"type": "function", "function": function}
