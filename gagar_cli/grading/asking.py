@@ -1,7 +1,9 @@
 """Ask a grader about many groups, some at a time, and keep what comes back in order."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from gagar_cli.grading.votelog import VoteLog
 if TYPE_CHECKING:
     from gagar_cli.grading.canaries import Canary
 
+_OBJECTS = 50_000  # made since the last look for garbage, before the next
 Progress = Callable[[int, int, Usage], None]
 
 
@@ -79,14 +82,26 @@ async def ask(
 
     await grader.start()
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(concurrency, len(jobs))):
-                tasks.create_task(work())
+        with _seldom_collecting():
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(min(concurrency, len(jobs))):
+                    tasks.create_task(work())
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
         await grader.close()
     return answers
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Look for garbage in cycles less often: thousands of open requests are all live objects."""
+    usual = gc.get_threshold()
+    gc.set_threshold(_OBJECTS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 async def _grade(grader: Grader, view: GroupView) -> Grade | UngradedError:

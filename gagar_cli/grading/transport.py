@@ -9,10 +9,10 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -58,14 +58,13 @@ class Transport:
         if not (self._key.isascii() and self._key.isprintable()):
             raise OptionError("GAGAR_GRADER_API_KEY", "got characters that no API key has")
         self._concurrency = options.concurrency
-        self._opened: AsyncOpenAI | None = None
-        self._headers: Mapping[str, str] = MappingProxyType({})
+        self._line: _Line | None = None
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._opened is not None:
-            await self._opened.close()
-            self._opened = None
+        if self._line is not None:
+            await self._line.api.close()
+            self._line = None
 
     async def send(
         self, path: str, body: Mapping[str, Any] | None, limits: Limits
@@ -73,19 +72,15 @@ class Transport:
         """Get a path, or post a JSON body to it; a failure comes back as data."""
         import httpx2  # noqa: PLC0415  comes with openai, which is slow to import
 
-        http = self._client()
+        line = self._line = self._line or _Line.open(self.url, self._key, self._concurrency)
+        request = line.request(path, body)
         clock = asyncio.get_running_loop().time
         end = clock() + limits.total
         content = b""
         try:
             async with (
                 asyncio.timeout(min(limits.first_byte, limits.total)) as limit,
-                http.stream(
-                    "GET" if body is None else "POST",
-                    self._address + path,
-                    headers=self._headers,
-                    content=json.dumps(body, ensure_ascii=False).encode() if body else None,
-                ) as response,
+                aclosing(await line.http.send(request, stream=True)) as response,
             ):
                 streamed = "event-stream" in response.headers.get("content-type", "")
                 async for piece in response.aiter_bytes():
@@ -105,28 +100,41 @@ class Transport:
             return Failure.refusal(response.status_code, content, wait)
         return Answer(content, streamed)
 
-    def _client(self) -> Any:  # noqa: ANN401  a transport of the SDK's, which it gives no type
-        if self._opened is None:
-            from httpx2 import Limits as Connections  # noqa: PLC0415
-            from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415  a second
 
-            self._http = DefaultAioHttpClient(
-                # Every limit is set per request, above; slots are counted by the client.
-                timeout=None,
-                limits=Connections(
-                    max_connections=self._concurrency, max_keepalive_connections=self._concurrency
-                ),
-            )
-            self._opened = AsyncOpenAI(
-                base_url=self.url, api_key=self._key, http_client=self._http, max_retries=0
-            )
-            told = self._opened.default_headers.items()
-            self._headers = {
-                **{name: value for name, value in told if isinstance(value, str)},
-                "Authorization": f"Bearer {self._key}",
-            }
-            self._address = str(self._opened.base_url).rstrip("/")
-        return self._http
+@dataclass(frozen=True)
+class _Line:
+    """An open client. api: the SDK's; http: what carries its requests, of a type it does not tell.
+
+    What is the same for all requests is made once.
+    """
+
+    api: "AsyncOpenAI"
+    http: Any
+    headers: Any
+    places: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, url: str, key: str, concurrency: int) -> "_Line":
+        import httpx2  # noqa: PLC0415
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415  a second to import
+
+        # Time is limited per request, and slots are counted by the client.
+        limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+        http = DefaultAioHttpClient(timeout=None, limits=limits)
+        api = AsyncOpenAI(base_url=url, api_key=key, http_client=http, max_retries=0)
+        told = {n: value for n, value in api.default_headers.items() if isinstance(value, str)}
+        return cls(api, http, httpx2.Headers({**told, "Authorization": f"Bearer {key}"}))
+
+    def request(self, path: str, body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401
+        import httpx2  # noqa: PLC0415
+
+        if path not in self.places:
+            self.places[path] = httpx2.URL(str(self.api.base_url).rstrip("/") + path)
+        place = self.places[path]
+        if body is None:
+            return httpx2.Request("GET", place, headers=self.headers)
+        content = json.dumps(body, ensure_ascii=False).encode()
+        return httpx2.Request("POST", place, headers=self.headers, content=content)
 
 
 def _is_web_address(url: str) -> bool:
