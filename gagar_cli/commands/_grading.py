@@ -158,6 +158,8 @@ def _notes(
     if bias and bias.biased:
         favoured = "first" if bias.excess > 0 else "later"
         notes.append(f"the grader favours the {favoured}-shown candidate: {_bias_words(bias)}")
+    if found.canaries < options.canaries:
+        notes.append(f"canaries could be planted in {found.canaries} of {options.canaries} groups")
     for kind, count in found.canary_failures.items():
         notes.append(f"canaries: {kind} stood where it does not belong in {count} groups")
     failed = sum(found.usage.votes_failed.values())

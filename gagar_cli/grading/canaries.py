@@ -120,6 +120,6 @@ def _planted(group: GroupView, folder: Path, original: str, edits: _Edits, rng: 
         passing=tuple(sorted([*(names[label] for label in group.passing), *planted.values()])),
         failing=tuple(sorted(names[label] for label in group.failing)),
         # Equal patches are otherwise shown once.
-        apart=frozenset({*(names[label] for label in group.apart), *planted.values()}),
+        apart=frozenset({*(names[label] for label in (*group.apart, original)), *planted.values()}),
     )
     return Canary(view=view, original=names[original], **planted)
