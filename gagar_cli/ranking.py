@@ -1,6 +1,6 @@
 """Rankings in tiers: read strictly, and compared."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 

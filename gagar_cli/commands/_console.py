@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import typer
 
+from gagar_cli.untrusted import INVISIBLE
+
 # Control characters and those that reorder text: ids, paths and reasons come from rollouts, and
 # must not steer the terminal that shows them.
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile(rf"[\n\r\t{INVISIBLE}]")
 
 
 def visible(text: str) -> str:

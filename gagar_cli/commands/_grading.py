@@ -30,7 +30,6 @@ class GradeFiles:
     journal: str | None = None
     keep_journal: bool = True
     transcripts: str | None = None
-    retry_ungraded: bool = False
 
 
 def check_grade_files(files: GradeFiles, others: Mapping[str, str | None]) -> None:
@@ -40,7 +39,12 @@ def check_grade_files(files: GradeFiles, others: Mapping[str, str | None]) -> No
 
 
 def do_grade(
-    rollouts: "Rollouts", options: GradeOptions, files: GradeFiles, talk: Talk
+    rollouts: "Rollouts",
+    options: GradeOptions,
+    files: GradeFiles,
+    talk: Talk,
+    *,
+    retry_ungraded: bool = False,
 ) -> tuple["Rollouts", int]:
     """Rank the passing candidates; return also how many groups that needed a grade have none."""
     from gagar_cli.grading.stage import grade
@@ -57,9 +61,7 @@ def do_grade(
             cost = f", {usage.cost:.2f} spent" if usage.cost is not None else ""
             progress(done, total, f"{tokens:,} tokens{cost}" if tokens else "")
 
-        result, found = grade(
-            rollouts, grader, options, log, tell, retry_ungraded=files.retry_ungraded
-        )
+        result, found = grade(rollouts, grader, options, log, tell, retry_ungraded=retry_ungraded)
     summary(
         "grade",
         _rows(found, options, talk),
@@ -120,6 +122,7 @@ def _rows(found: "GradeSummary", options: GradeOptions, talk: Talk) -> dict[str,
         "votes_from_journal": usage.votes_from_journal or None,
         "votes_failed": sum(usage.votes_failed.values()) or None,
         "first_shown_wins": _bias_words(found.bias) if found.bias else None,
+        "rank_follows": _correlations(found.bias) if found.bias else None,
         "bias": asdict(found.bias) if found.bias and talk.as_json else None,
         "canaries": found.canaries or None,
         "canary_failures": dict(found.canary_failures) if found.canaries else None,
@@ -138,6 +141,12 @@ def _bias_words(bias: "Bias") -> str:
         f"{bias.first_wins:.0%} of {bias.votes} votes, by chance {bias.chance:.0%} "
         f"(excess {low:+.0%} to {high:+.0%})"
     )
+
+
+def _correlations(bias: "Bias") -> str:
+    known = {"place shown": bias.place_correlation, "size of patch": bias.size_correlation}
+    told = (f"{name} {tau:+.2f}" for name, tau in known.items() if tau is not None)
+    return f"{', '.join(told)} (tau-b)"
 
 
 def _notes(

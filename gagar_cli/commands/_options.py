@@ -4,24 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gagar_cli.options import (
-    AssembleOptions,
-    Checkout,
-    Estimator,
-    FilterOptions,
-    GradeOptions,
-    Mass,
-    MissingRepo,
-    Mode,
-    RedistributeOptions,
-)
-
-FILTER, ASSEMBLE, GRADE, REDISTRIBUTE = (
-    FilterOptions(),
-    AssembleOptions(),
-    GradeOptions(),
-    RedistributeOptions(),
-)
+from gagar_cli.options import Checkout, Estimator, Mass, MissingRepo, Mode
 
 Input = Annotated[
     str | None,
@@ -95,8 +78,9 @@ RepoMap = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=PATH", help="Where one repository is; may be repeated."),
 ]
-NoRepo = Annotated[
-    bool, typer.Option("--no-repo", help="Use no repository: workspaces of diffs alone.")
+UseRepo = Annotated[
+    bool,
+    typer.Option("--use-repo/--no-repo", help="Without: workspaces of diffs alone."),
 ]
 MissingRepos = Annotated[
     MissingRepo,
@@ -169,7 +153,9 @@ JournalPath = Annotated[
         show_default=False,
     ),
 ]
-NoJournal = Annotated[bool, typer.Option("--no-journal", help="Keep and reuse no votes.")]
+KeepJournal = Annotated[
+    bool, typer.Option("--keep-journal/--no-journal", help="Without: keep and reuse no votes.")
+]
 RetryUngraded = Annotated[
     bool,
     typer.Option(

@@ -28,6 +28,15 @@ class Talk:
     quiet: bool = False
 
 
+@dataclass(frozen=True)
+class Sources:
+    """Where repositories are looked up, and how many groups are assembled at a time."""
+
+    repos: Sequence[str] | None = None
+    repo_map: Sequence[str] | None = None
+    jobs: int | None = None
+
+
 def open_rollouts(
     input_: str | None, col: Sequence[str] | None, pass_threshold: float | None
 ) -> "Rollouts":
@@ -123,9 +132,7 @@ def do_filter(
 def do_assemble(
     rollouts: "Rollouts",
     options: AssembleOptions,
-    repos: Sequence[str] | None,
-    repo_map: Sequence[str] | None,
-    jobs: int | None,
+    sources: Sources,
     talk: Talk,
 ) -> "Rollouts":
     """Build a workspace for each group."""
@@ -134,16 +141,18 @@ def do_assemble(
 
     beside = [*([rollouts.source.folder] if rollouts.source.folder else []), Path.cwd()]
     finder = RepositoryFinder(
-        roots=[Path(folder) for folder in repos] if repos else list(dict.fromkeys(beside)),
+        roots=[Path(folder) for folder in sources.repos]
+        if sources.repos
+        else list(dict.fromkeys(beside)),
         cache=Path(options.root) / ".sources",
-        mapping=read_repo_map(repo_map or ()),
+        mapping=read_repo_map(sources.repo_map or ()),
     )
     with progress_bar("assembling groups", quiet=talk.quiet) as progress:
         result, found = assemble(
             rollouts,
             finder,
             options,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=sources.jobs or os.cpu_count() or 1,
             progress=progress,
         )
     summary(

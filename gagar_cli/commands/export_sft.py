@@ -144,6 +144,7 @@ def export_sft_command(
             },
             "profile": str(profile),
             "output": output,
+            "load": done.load,
         },
         notes=list(selection.notes),
         as_json=json,
