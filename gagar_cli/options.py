@@ -157,7 +157,9 @@ class GradeOptions:
             _check(money is None or 0 <= money < float("inf"), option, money, "0 or more")
         priced = self.price_in or self.price_out
         if self.budget is not None and not priced:
-            raise OptionError("--budget", "got no prices to count by", "--price-in and --price-out")
+            raise OptionError(
+                "--budget", "got no prices to count by, expected some", "--price-in, --price-out"
+            )
         most = self.max_canary_failures
         _check(most is None or most >= 0, "--max-canary-failures", most, "0 or more")
 

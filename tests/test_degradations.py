@@ -456,7 +456,8 @@ TASKS = [task for task in SAMPLES.read_tasks() if task.order]
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.group_id)
 def test_a_good_sample_with_all_degradations_at_once_passes_its_hidden_tests(task, tmp_path):
     patch = task.patch(task.order[0][0])
-    built = repos.build(tmp_path / "root", patch, task.bundle, task.base_commit)
+    source = repos.find(task.bundle, tmp_path / "cache")
+    built = repos.build(tmp_path / "root", patch, source, task.base_commit)
     workspace, labels = repos.opened(built)
     good = files = candidate_files(workspace, labels["r"])
     for kind in Kind:

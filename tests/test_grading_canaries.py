@@ -68,8 +68,8 @@ def test_the_three_are_what_their_names_say(canary):
     assert lines_between(canary, "duplicate") == ([], [])
 
 
-def test_the_planted_ones_are_shown_on_their_own(canary):
-    assert canary.view.apart == set(planted_labels(canary))
+def test_the_planted_ones_and_their_original_are_shown_on_their_own(canary):
+    assert canary.view.apart == {canary.original, *planted_labels(canary)}
 
 
 def test_the_group_itself_stays_as_it_is(group, tmp_path):
