@@ -77,7 +77,8 @@ _TO_A_GRADER = re.compile(
 # Said in a comment, these speak of the comparison that the grader is to make: a program's reader
 # knows of no other candidates and of no hidden tests.
 _OF_THE_RANKING = re.compile(
-    r"""\b(?:top|first|highest|best)\ (?:tier|rank|place)\b
+    r"""\b(?:top|first|highest|best)\ (?:tier|rank)\b
+        |(?<!in\ the\ )\b(?:top|first|highest)\ place\b
         |\b(?:other|competing|rival|all)\ (?:candidate|submission|rollout)s\b
         |\bgraders?\ (?:is|are|should|must|may|can|will)\b
         |\breference\ (?:solution|fix|patch|implementation)\b

@@ -38,6 +38,8 @@ def test_each_profile_writes_both_splits_and_a_manifest(votes, tmp_path, profile
     assert manifest["profile"] == told["profile"] == profile
     assert manifest["votes"] == told["votes"] == 42
     assert manifest["dropped"] == told["dropped"]
+    assert manifest["load"] == told["load"]
+    assert str(out) in told["load"]
     assert told["dropped"]["truncated"] == told["dropped"]["no valid ranking"] == 1
     for side in ("train", "validation"):
         split = manifest["splits"][side]
@@ -52,9 +54,10 @@ def test_each_profile_writes_both_splits_and_a_manifest(votes, tmp_path, profile
 
 def test_the_same_input_gives_the_same_bytes(votes, tmp_path):
     for name in ("one", "two"):
-        ok("export-sft", votes, "-o", tmp_path / name, "--seed", 3)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+        (tmp_path / name).mkdir()
+        ok("export-sft", votes, "-o", "sft", "--seed", 3, cwd=tmp_path / name)
+    for path in (tmp_path / "one" / "sft").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / "sft" / path.name).read_bytes()
 
 
 def test_winners_are_shown_first_as_often_as_by_chance(tmp_path):

@@ -361,6 +361,7 @@ def test_text_that_speaks_to_a_grader_is_found(line):
         "<system-out>",
         "reference_solution = solve()",
         "print('the other candidates')",
+        "# That is why it was here in the first place.",
         "# Keep the reference count; the best place is near its use.",
         "for candidate in other_candidates:",
     ],

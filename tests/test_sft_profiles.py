@@ -78,8 +78,12 @@ def test_axolotl_gets_arguments_and_tools_as_json_text():
     assert parsed(row["messages"]) == parsed(talk())
     assert json.loads(row["tools"]) == TOOLS
     single = shaped(Profile.AXOLOTL, SINGLE, [])
-    assert set(single) == {"messages"}
+    assert single["tools"] == "[]"
     assert single["messages"][-1]["reasoning_content"] == "Hm."
+    for messages in (row["messages"], single["messages"]):
+        assert [m["role"] == "assistant" for m in messages] == [
+            m.get("training", False) for m in messages
+        ]
 
 
 def test_llama_factory_gets_turns_that_alternate():

@@ -25,11 +25,15 @@ MANIFEST = "export.json"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: votes read, what was selected of them, and the files of each split."""
+    """What was written: how many votes were read, what was selected, and the file of each split.
+
+    load: how the trainer is told to load it.
+    """
 
     votes: int
     selection: Selection
     files: Mapping[str, str]
+    load: str
 
 
 def export_sft(  # noqa: PLR0913
@@ -59,7 +63,7 @@ def export_sft(  # noqa: PLR0913
         )
     shape = SHAPES[profile]
     names = {side: f"{side}.{shape.suffix}" for side, kept in selection.kept.items() if kept}
-    exported = Exported(len(votes), selection, names)
+    exported = Exported(len(votes), selection, names, shape.load.format(folder=folder))
     with whole_folder(folder, MANIFEST, overwrite=overwrite) as new:
         _write_splits(new, sources, shape, exported)
         if profile is Profile.LLAMA_FACTORY:
@@ -106,6 +110,7 @@ def _manifest(
     return {
         "gagar": __version__,
         "profile": str(profile),
+        "load": exported.load,
         "options": asdict(options),
         "reference": reference or "consensus",
         "transcripts": [source.name for source in sources],

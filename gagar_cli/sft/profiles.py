@@ -26,9 +26,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How one trainer reads: a row for each conversation, in Parquet of a schema or JSON lines."""
+    """How one trainer reads: a row for each conversation, in Parquet of a schema or JSON lines.
+
+    load: how it is told to, with {folder} for where the files are.
+    """
 
     row: Callable[[Conversation], Row]
+    load: str
     schema: pa.Schema | None = None
 
     @property
@@ -60,8 +64,13 @@ def _trl(conversation: Conversation) -> Row:
 
 
 def _axolotl(conversation: Conversation) -> Row:
-    row: Row = {"messages": [_with_text_arguments(m) for m in conversation.messages]}
-    return {**row, "tools": _text(conversation.tools)} if conversation.tools else row
+    messages = [_with_text_arguments(message) for message in conversation.messages]
+    for place, message in enumerate(messages):
+        if message["role"] == "assistant":
+            # axolotl's own mark. No template sees it, and it makes the keys of messages differ in
+            # every row: where `datasets` finds them alike at first and not later on, it gives up.
+            messages[place] = {**message, "training": True}
+    return {"messages": messages, "tools": _text(conversation.tools)}
 
 
 def _with_text_arguments(message: Message) -> Message:
@@ -174,10 +183,19 @@ def _verl(conversation: Conversation) -> Row:
 
 SHAPES: Mapping[Profile, Shape] = MappingProxyType(
     {
-        Profile.TRL: Shape(_trl, _TRL_SCHEMA),
-        Profile.AXOLOTL: Shape(_axolotl),
-        Profile.LLAMA_FACTORY: Shape(_llama_factory),
-        Profile.VERL: Shape(_verl, _VERL_SCHEMA),
+        Profile.TRL: Shape(_trl, 'load_dataset("{folder}")', _TRL_SCHEMA),
+        Profile.AXOLOTL: Shape(
+            _axolotl,
+            "datasets: [{{path: {folder}/train.jsonl, ds_type: json, type: chat_template}}]",
+        ),
+        Profile.LLAMA_FACTORY: Shape(_llama_factory, "dataset_dir: {folder}, dataset: gagar_train"),
+        Profile.VERL: Shape(
+            _verl,
+            "data.train_files={folder}/train.parquet "
+            "data.custom_cls.path={folder}/verl_dataset.py "
+            "data.custom_cls.name=ToolCallDataset",
+            _VERL_SCHEMA,
+        ),
     }
 )
 

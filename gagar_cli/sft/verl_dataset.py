@@ -8,6 +8,9 @@ Parquet gives every struct the keys of all, null where absent, and holds argumen
 data set takes the nulls out and parses the text, so that any chat template sees what the grader's
 server saw. Without it only templates that take arguments as text, such as Qwen3's, render calls
 rightly.
+
+verl renders each message on its own, and stops where that differs from the whole. Templates that
+join the results of several calls, as Qwen's do, need data.ignore_input_ids_mismatch=True.
 """
 
 import json
