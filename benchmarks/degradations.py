@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201  a script that prints its results
 """Ask a grader to tell good patches from the same patches made worse on purpose.
 
 The good ones are the best of each task in `sample_groups`. Each is degraded in every way that
@@ -143,7 +142,7 @@ def _originals(samples: ModuleType, folder: Path, seeds: int) -> Iterator[Origin
 
 
 def _degraded(  # noqa: PLR0913
-    task: Any,  # noqa: ANN401  a class of a script
+    task: Any,
     name: str,
     workspace: Workspace,
     label: str,
@@ -156,7 +155,7 @@ def _degraded(  # noqa: PLR0913
     misses = Counter[Kind]()
     for kind in Kind:
         for seed in range(seeds):
-            result = degrade(kind, files, Random(f"{task.group_id} {kind} {seed}"))  # noqa: S311  no secret
+            result = degrade(kind, files, Random(f"{task.group_id} {kind} {seed}"))
             if result is None:
                 misses[kind] += 1
             elif all(result.edits != other.edits for other in made.values()):

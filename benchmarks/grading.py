@@ -89,9 +89,7 @@ def _completion(body):
     return _http("text/event-stream", f"{data}data: [DONE]\n\n".encode())
 
 
-_NOTE = {
-    name: "It does what the task asks, and no more." for name in ("requirement", "scope", "risk")
-}
+_NOTE = dict.fromkeys(("requirement", "scope", "risk"), "It does what the task asks, and no more.")
 _VERDICT = json.dumps({"notes": dict.fromkeys(LABELS, _NOTE), "tiers": [[n] for n in LABELS]})
 
 
@@ -208,7 +206,7 @@ def measured(function, *arguments):
     return answer
 
 
-def a_request(url, file):
+def a_request(file):
     """Return the body of a request that ours sends, without streaming."""
     from gagar_cli.grading.case import Case
     from gagar_cli.grading.contract import VoteRecord
@@ -226,7 +224,7 @@ def a_request(url, file):
 
 def compare(url, file, in_flight, rounds, folder):
     """Run ours and the peers in turn, several times; return the median of each."""
-    body = a_request(url, file)
+    body = a_request(file)
     rates = {name: [] for name in ("gagar grade", *PEERS)}
     peaks = {name: [] for name in rates}
     for number in range(rounds):

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-
 PROMPT_TOKENS = 10_000  # what every prompt counts, enough for none to look cut
 
 

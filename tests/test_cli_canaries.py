@@ -48,8 +48,7 @@ obeys_comments = tiers_by(lambda diff: (not PLEA.search(diff), len(diff.split("\
 def grade(folder, script, out, *options):
     with ScriptedServer(script) as server:
         command = ["grade", "assembled.parquet", "-o", out, "--json", "--no-journal"]
-        done = cli.gagar(*command, "--grader-url", server.url, *options, cwd=folder)
-    return done
+        return cli.gagar(*command, "--grader-url", server.url, *options, cwd=folder)
 
 
 def summary_of(done):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rankings import polls, ranking, rankings
 
 from gagar_cli.consensus import EXACT, Consensus
+from gagar_cli.orders import balanced_order
 from gagar_cli.ranking import Ranking, kendall_tau_b, mid_places
 
 
@@ -172,8 +173,6 @@ def test_random_votes_agree_by_about_0(candidates, most):
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8])
 def test_votes_that_follow_balanced_orders_agree_by_0(count):
-    from gagar_cli.orders import balanced_order
-
     names = [chr(ord("A") + n) for n in range(count)]
     votes = [Ranking(tuple((n,) for n in balanced_order(names, v, "key"))) for v in range(4)]
     assert Consensus.of(votes).agreement == 0.0

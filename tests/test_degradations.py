@@ -111,7 +111,7 @@ def python(text, base=None, path="shop/prices.py"):
 
 
 def seeded(seed):
-    return Random(seed)  # noqa: S311  no secret
+    return Random(seed)
 
 
 def made(kind, files, seeds=SEEDS):

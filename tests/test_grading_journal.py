@@ -69,7 +69,7 @@ def test_two_runs_may_use_one_journal_at_once(tmp_path):
         await asyncio.gather(
             *(
                 j.keep(f"{name}{n}", "m", {})
-                for name, j in zip("ab", (first, second))
+                for name, j in zip("ab", (first, second), strict=True)
                 for n in range(50)
             )
         )

@@ -21,7 +21,7 @@ from scripted_server import (
 )
 from small_groups import HUGE, LARGE, MIDDLE, SMALL, WRONG, SmallGroup
 
-from gagar_cli.errors import GraderError
+from gagar_cli.errors import GraderError, UngradedError
 from gagar_cli.options import Mode
 
 
@@ -209,16 +209,17 @@ def test_a_context_too_short_for_the_task_leaves_the_group_without_a_grade(group
     assert len(server.bodies) < 15
 
 
-def test_one_answer_shows_less_of_each_diff_where_the_context_is_short(huge):
-    def script(body):
-        labels = list(
-            body["response_format"]["json_schema"]["schema"]["properties"]["notes"]["properties"]
-        )
-        return message(json.dumps({"notes": {}, "ranking": " > ".join(labels)}))
+def ranks_without_notes(body):
+    """Rank in the order of the alphabet, by JSON."""
+    schema = body["response_format"]["json_schema"]["schema"]["properties"]
+    labels = list(schema["notes"]["properties"])
+    return message(json.dumps({"notes": {}, "ranking": " > ".join(labels)}))
 
+
+def test_one_answer_shows_less_of_each_diff_where_the_context_is_short(huge):
     records = []
     grade, server, _ = graded(
-        overflowing(6000, script),
+        overflowing(6000, ranks_without_notes),
         huge,
         mode=Mode.SINGLE,
         max_output_tokens=600,
@@ -233,26 +234,17 @@ def test_one_answer_shows_less_of_each_diff_where_the_context_is_short(huge):
 
 
 def test_a_prompt_that_the_server_cut_fails_the_vote(huge):
-    def script(body):
-        labels = list(
-            body["response_format"]["json_schema"]["schema"]["properties"]["notes"]["properties"]
-        )
-        return message(json.dumps({"notes": {}, "ranking": " > ".join(labels)}))
-
-    with ScriptedServer(script, usage={"prompt_tokens": 2048, "completion_tokens": 5}) as server:
-        with pytest.raises(Exception, match=r"the server cut the prompt: it read 2048 tokens of"):
-            grades(server.url, [huge.view()], mode=Mode.SINGLE)
+    usage = {"prompt_tokens": 2048, "completion_tokens": 5}
+    with (
+        ScriptedServer(ranks_without_notes, usage=usage) as server,
+        pytest.raises(UngradedError, match="the server cut the prompt: it read 2048 tokens of"),
+    ):
+        grades(server.url, [huge.view()], mode=Mode.SINGLE)
 
 
 def test_tokens_that_came_from_the_cache_do_not_look_cut(huge):
-    def script(body):
-        labels = list(
-            body["response_format"]["json_schema"]["schema"]["properties"]["notes"]["properties"]
-        )
-        return message(json.dumps({"notes": {}, "ranking": " > ".join(labels)}))
-
     usage = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": PROMPT_TOKENS}}
-    with ScriptedServer(script, usage=usage) as server:
+    with ScriptedServer(ranks_without_notes, usage=usage) as server:
         [grade], grader = grades(server.url, [huge.view()], mode=Mode.SINGLE)
     assert len(grade.ranking.tiers) == 2
     assert grader.usage.cached_tokens == 2 * PROMPT_TOKENS  # asked twice for its notes
@@ -421,7 +413,7 @@ def test_a_server_without_response_format_is_asked_in_words(group):
     def script(body):
         if "response_format" in body:
             return refused("response_format is not supported")
-        labels = sorted({c for c in "ABC"})
+        labels = list("ABC")
         notes = dict.fromkeys(labels, "fine")
         return message(json.dumps({"notes": notes, "ranking": "A > B = C"}))
 
