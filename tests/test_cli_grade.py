@@ -159,7 +159,8 @@ def test_a_budget_that_is_spent_ends_the_run_with_what_is_done(folder, tmp_path)
 def test_a_budget_without_prices_is_a_mistake(folder):
     with ScriptedServer(knows) as server:
         line = error(folder, server, "--budget", "5", code=2)
-    assert line == ("error: --budget: got no prices to count by. Next: --price-in and --price-out")
+    expected = "got no prices to count by, expected some. Next: --price-in, --price-out"
+    assert line == f"error: --budget: {expected}"
 
 
 # Rubric, families, keys
