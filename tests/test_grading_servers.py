@@ -1,7 +1,6 @@
 """Votes on servers that behave as real ones have been seen to."""
 
 import json
-import time
 
 import pytest
 from agents import error_of, graded, grades, in_turn, ties_all
@@ -286,12 +285,10 @@ def test_each_limit_of_time_ends_an_answer(group, pauses, limits, reason):
 def test_a_server_that_holds_a_stream_open_after_its_end_does_not_matter(group):
     def script(body):
         raw = completion(body, ties_all(body), {})
-        return Raw(200, raw.body + ": and on\n" * 50, raw.headers, (0, 0.4))
+        return Raw(200, raw.body + ": and on\n" * 500, raw.headers, (0, 2))
 
-    began = time.monotonic()
-    grade, *_ = graded(script, group, idle_timeout=5, retries=0)
+    grade, *_ = graded(script, group, idle_timeout=0.5, retries=0)
     assert len(grade.ranking.tiers) == 1
-    assert time.monotonic() - began < 60
 
 
 def test_a_stream_that_breaks_off_is_tried_again(group):

@@ -23,8 +23,8 @@ from gagar_cli.options import GradeOptions
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_END_OF_STREAM = b"[DONE]"
-_TAIL = 64  # bytes in which the end of a stream is looked for
+_END_OF_STREAM = b"\ndata: [DONE]"  # within JSON a line feed is escaped
+_LARGEST = 64 << 20  # bytes of an answer; no ranking is as long
 _OK = 200
 
 
@@ -76,7 +76,7 @@ class Transport:
         request = line.request(path, body)
         clock = asyncio.get_running_loop().time
         end = clock() + limits.total
-        content = b""
+        content = bytearray()
         try:
             async with (
                 asyncio.timeout(min(limits.first_byte, limits.total)) as limit,
@@ -85,11 +85,13 @@ class Transport:
                 streamed = "event-stream" in response.headers.get("content-type", "")
                 async for piece in response.aiter_bytes():
                     content += piece
-                    if streamed and _END_OF_STREAM in content[-_TAIL:]:
+                    if streamed and _END_OF_STREAM in content[-len(piece) - len(_END_OF_STREAM) :]:
                         break
+                    if len(content) > _LARGEST:
+                        return Failure(f"its answer is longer than {_LARGEST >> 20} MiB", _OK)
                     limit.reschedule(min(end, clock() + limits.idle))
         except TimeoutError:
-            return Failure(_late(content, limits, over=clock() > end - 0.01))
+            return Failure(_late(bytes(content[:1]), limits, over=clock() > end - 0.01))
         except httpx2.TransportError as error:
             words = str(error).strip() or str(error.__cause__ or "").strip()
             return Failure(words or type(error).__name__)
@@ -97,8 +99,8 @@ class Transport:
             return Failure(f"{type(error).__name__}: {error}")
         if response.status_code != _OK:
             wait = _retry_after(response.headers)
-            return Failure.refusal(response.status_code, content, wait)
-        return Answer(content, streamed)
+            return Failure.refusal(response.status_code, bytes(content), wait)
+        return Answer(bytes(content), streamed)
 
 
 @dataclass(frozen=True)
