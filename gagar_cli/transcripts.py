@@ -4,7 +4,11 @@ A vote is on the candidates to rank of one group, those whose patches are the sa
 `candidates` lists what was shown. Nested values that differ from server to server are JSON text.
 """
 
+from collections.abc import Collection, Sequence
+
 import pyarrow as pa
+
+from gagar_cli.errors import DataError
 
 
 def _list(of: pa.DataType) -> pa.DataType:
@@ -57,3 +61,25 @@ TRANSCRIPT_SCHEMA = pa.schema(
         "error": pa.string(),  # why there are no tiers
     }
 )
+
+
+def check_transcripts(present: Collection[str], columns: Sequence[str]) -> None:
+    """Raise DataError unless a file has these columns of transcripts."""
+    absent = [name for name in columns if name not in present]
+    if absent:
+        raise DataError(
+            "",
+            f"got no column {', '.join(map(repr, absent))}, expected transcripts",
+            "gagar grade --transcripts PATH writes them",
+        )
+
+
+def as_transcripts(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a batch in the types of transcripts; what does not fit raises DataError."""
+    schema = pa.schema([TRANSCRIPT_SCHEMA.field(name) for name in columns])
+    table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        what = str(error).splitlines()[0]
+        raise DataError("", f"has a column of another type than transcripts ({what})") from error

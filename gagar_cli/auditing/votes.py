@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
-import pyarrow as pa
-
 from gagar_cli.agreement import Estimate, concordance, estimate
 from gagar_cli.auditing.grades import by_count
 from gagar_cli.bias import Presentation
 from gagar_cli.errors import DataError, located
 from gagar_cli.parquet_io import Source
 from gagar_cli.ranking import Ranking
-from gagar_cli.transcripts import TRANSCRIPT_SCHEMA
+from gagar_cli.transcripts import as_transcripts, check_transcripts
 
 _NUMBERS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds")
 # The conversations, most of a file, are not read.
@@ -128,18 +126,11 @@ def read_votes(source: Source) -> list[Vote]:
     A vote that contradicts itself, or stands there twice, raises DataError.
     """
     with located(source.name):
-        absent = [name for name in _COLUMNS if name not in source.schema.names]
-        if absent:
-            raise DataError(
-                "",
-                f"got no column {', '.join(map(repr, absent))}, expected transcripts",
-                "gagar grade --transcripts PATH writes them",
-            )
-        schema = pa.schema([TRANSCRIPT_SCHEMA.field(name) for name in _COLUMNS])
+        check_transcripts(source.schema.names, _COLUMNS)
         votes: list[Vote] = []
         seen: set[tuple[str, int]] = set()
         for batch in source.batches(_COLUMNS):
-            for row in _as_transcripts(batch, schema).to_pylist():
+            for row in as_transcripts(batch, _COLUMNS).to_pylist():
                 vote = _vote(row)
                 if (vote.group_id, vote.number) in seen:
                     raise DataError(
@@ -149,15 +140,6 @@ def read_votes(source: Source) -> list[Vote]:
                 seen.add((vote.group_id, vote.number))
                 votes.append(vote)
     return sorted(votes, key=lambda vote: (vote.group_id, vote.number))
-
-
-def _as_transcripts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
-    try:
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        what = str(error).splitlines()[0]
-        raise DataError("", f"has a column of another type than transcripts ({what})") from error
 
 
 def _vote(row: Mapping[str, Any]) -> Vote:

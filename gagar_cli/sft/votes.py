@@ -11,7 +11,7 @@ from gagar_cli.errors import DataError, located
 from gagar_cli.parquet_io import Source
 from gagar_cli.ranking import Ranking
 from gagar_cli.sft.conversation import Conversation, read_conversation
-from gagar_cli.transcripts import TRANSCRIPT_SCHEMA
+from gagar_cli.transcripts import as_transcripts, check_transcripts
 
 T = TypeVar("T")
 
@@ -93,21 +93,14 @@ def _each(
 ) -> Iterator[T]:
     """Yield what is read of each row and its number, the same whenever the sources are read."""
     number = 0
-    schema = pa.schema([TRANSCRIPT_SCHEMA.field(name) for name in columns])
     for source in sources:
         with located(source.name):
-            absent = [name for name in columns if name not in source.schema.names]
-            if absent:
-                raise DataError(
-                    "",
-                    f"got no column {', '.join(map(repr, absent))}, expected transcripts",
-                    "gagar grade --transcripts PATH writes them",
-                )
+            check_transcripts(source.schema.names, columns)
             for batch in source.batches(columns):
                 wanted = [
                     place for place in range(len(batch)) if only is None or number + place in only
                 ]
-                table = _as_transcripts(batch.take(pa.array(wanted, pa.int64())), schema)
+                table = as_transcripts(batch.take(pa.array(wanted, pa.int64())), columns)
                 for place, row in zip(wanted, _read(table), strict=True):
                     with located(f"group {row['group_id']!r} vote {row['vote']}"):
                         found = read(number + place, row)
@@ -122,15 +115,6 @@ def _conversation(number: int, row: Mapping[str, Any]) -> tuple[int, Conversatio
 def _read(table: pa.Table) -> Iterator[Mapping[str, Any]]:
     for batch in table.to_batches(max_chunksize=1):  # conversations become large objects
         yield from batch.to_pylist()
-
-
-def _as_transcripts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
-    try:
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        what = str(error).splitlines()[0]
-        raise DataError("", f"has a column of another type than transcripts ({what})") from error
 
 
 def _vote(number: int, row: Mapping[str, Any]) -> Vote:
