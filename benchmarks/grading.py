@@ -11,8 +11,10 @@ round runs all of them in turn; ratios are medians over rounds.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import multiprocessing
+import queue
 import resource
 import statistics
 import subprocess
@@ -146,6 +148,8 @@ def make_groups(folder, count):
 
 def ours(url, file, in_flight, journal):
     """Grade all groups; return requests, seconds, and how many groups got a grade."""
+    import openai  # noqa: F401  a second to import; the peers have it before they begin too
+
     from gagar_cli.grading.agent import AgentGrader
     from gagar_cli.grading.journal import Journal
     from gagar_cli.grading.stage import grade
@@ -172,7 +176,10 @@ def peer(url, body, in_flight, requests, transport):
     async def run():
         limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)
         http = DefaultAioHttpClient(limits=limits) if transport == "aiohttp" else None
-        client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0, http_client=http)
+        # Its usual limit of five seconds on a connection is too short for as many at once.
+        client = AsyncOpenAI(
+            base_url=url, api_key="x", max_retries=0, http_client=http, timeout=httpx2.Timeout(600)
+        )
         slots = asyncio.Semaphore(in_flight)
 
         async def one():
@@ -198,12 +205,15 @@ def _measured(function, arguments, results):
 def measured(function, *arguments):
     """Run in a fresh process; return its answer, peak memory in MiB, and CPU seconds."""
     context = multiprocessing.get_context("spawn")
-    results = context.SimpleQueue()
+    results = context.Queue()
     process = context.Process(target=_measured, args=(function, arguments, results))
     process.start()
-    answer = results.get()
-    process.join()
-    return answer
+    while process.is_alive() or not results.empty():
+        with contextlib.suppress(queue.Empty):
+            answer = results.get(timeout=1)
+            process.join()
+            return answer
+    raise SystemExit(f"{function.__name__}: ended with {process.exitcode}")
 
 
 def a_request(file):

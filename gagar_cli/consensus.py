@@ -10,7 +10,8 @@ ranked by their mean place over all of them, so that no label is favoured.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import cache
+from itertools import combinations, product
 from statistics import fmean
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from gagar_cli.ranking import Ranking, kendall_tau_b, mid_places, tiers_of
 
 EXACT = 12  # candidates up to which Kemeny's ranking is found exactly; Borda's above
+LISTED = 6  # candidates up to which that is done by looking at every tiering
 Ints = NDArray[np.int64]
 
 
@@ -55,7 +57,8 @@ class Consensus:
         if len({tuple(map(frozenset, vote.tiers)) for vote in votes}) == 1:
             places = [votes[0].ranks()[label] for label in labels]
         elif len(labels) <= EXACT:
-            places = _kemeny_places(above, tied)
+            listed = len(labels) <= LISTED
+            places = (places_from_list if listed else places_from_subsets)(above, tied)
         else:
             # Borda: twice the sum of the mid-places, exact in integers.
             places = [int(2 * sum(mid_places(vote)[label] for vote in votes)) for label in labels]
@@ -122,8 +125,37 @@ def _dense(values: Sequence[int]) -> list[int]:
     return [order[value] for value in values]
 
 
-def _kemeny_places(above: Ints, tied: Ints) -> list[int]:
+def places_from_list(above: Ints, tied: Ints) -> list[int]:
     """Return for each label its mid-places summed over all best tierings, in half places.
+
+    above, tied: (n, n) int64, votes by pair. Every tiering is looked at, so n is small.
+    """
+    opinions, places = _all_tierings(len(above))
+    i, j = np.triu_indices(len(above), 1)
+    up, down, even = above[i, j], above[j, i], tied[i, j]
+    # Twice what "i above j", "j above i" and "i, j tied" contradict.
+    cost = opinions @ np.concatenate([2 * down + even, 2 * up + even, up + down])
+    return [int(place) for place in places[cost == cost.min()].sum(axis=0)]
+
+
+@cache
+def _all_tierings(n: int) -> tuple[Ints, Ints]:
+    """Return all tierings of n labels: what each says of the pairs, one-hot, and all mid-places.
+
+    (tierings, 3 pairs) and (tierings, n) int64, places in halves.
+    """
+    numbers = product(range(n), repeat=n)  # of the tier of each label, from 0, without gaps
+    tier = np.array([row for row in numbers if len(set(row)) == max(row) + 1], dtype=np.int64)
+    i, j = np.triu_indices(n, 1)
+    a, b = tier[:, i], tier[:, j]
+    higher = (tier[:, :, None] > tier[:, None, :]).sum(axis=2)
+    same = (tier[:, :, None] == tier[:, None, :]).sum(axis=2)
+    opinions = np.concatenate([a < b, a > b, a == b], axis=1).astype(np.int64)
+    return opinions, (2 * higher + same + 1).astype(np.int64)
+
+
+def places_from_subsets(above: Ints, tied: Ints) -> list[int]:
+    """Return the same as `places_from_list`, for more labels.
 
     Dynamic programming over sets of labels, as bit masks: what a tiering contradicts adds up tier
     by tier, and a tier's part depends only on which labels stand above it.

@@ -4,12 +4,19 @@ from fractions import Fraction
 from itertools import combinations, permutations
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rankings import polls, ranking, rankings
 
-from gagar_cli.consensus import EXACT, Consensus
+from gagar_cli.consensus import (
+    EXACT,
+    LISTED,
+    Consensus,
+    places_from_list,
+    places_from_subsets,
+)
 from gagar_cli.orders import balanced_order
 from gagar_cli.ranking import Ranking, kendall_tau_b, mid_places
 
@@ -56,6 +63,16 @@ def test_the_ranking_is_the_mean_of_all_that_contradict_the_votes_least(votes):
     for a, b in combinations(names, 2):
         assert (place[a] < place[b]) is (ranks[a] < ranks[b])
         assert (place[a] == place[b]) is (ranks[a] == ranks[b])
+
+
+@given(polls(least=2, most=LISTED))
+@settings(max_examples=60)
+def test_both_ways_to_the_best_tierings_agree(votes):
+    labels = sorted(votes[0].ranks())
+    ranks = np.array([[vote.ranks()[label] for label in labels] for vote in votes])
+    above = (ranks[:, :, None] < ranks[:, None, :]).sum(axis=0)
+    tied = (ranks[:, :, None] == ranks[:, None, :]).sum(axis=0)
+    assert places_from_list(above, tied) == places_from_subsets(above, tied)
 
 
 def test_a_majority_on_each_pair_decides_against_mean_places():

@@ -39,8 +39,6 @@ _FURTHER = 2  # votes held at a time after the first ones: an order and its reve
 # What the journal keeps of a vote's record besides its verdict.
 _KEPT = (
     "mode",
-    "messages",
-    "tools",
     "truncated",
     "fallback_parsed",
     "requests",
@@ -177,7 +175,7 @@ class AgentGrader:
             raise failures.exceptions[0] from None
         for view, talk, key in zip(views, talks, keys, strict=True):
             if key in kept:
-                votes.append(_settled(talk.record, view, {**kept[key], "from_journal": True}))
+                votes.append(self._restored(view, talk, kept[key]))
             else:
                 votes.append(held[key].result())
         valid = []
@@ -212,8 +210,23 @@ class AgentGrader:
         vote = {name: getattr(record, name) for name in _KEPT}
         vote |= {"tiers": verdict.ranking.tiers, "trust": verdict.trust, "notes": verdict.notes}
         if self._journal:
-            await self._journal.keep(key, self._client.model, vote)
+            # The first two messages are made again from what the vote is on.
+            skipped = 2 if conversation.opened_as_usual else 0
+            said = {"skipped": skipped, "messages": record.messages[skipped:]}
+            await self._journal.keep(key, self._client.model, {**vote, **said})
         return _settled(record, view, vote)
+
+    def _restored(
+        self, view: VoteView, conversation: Conversation, kept: Mapping[str, Any]
+    ) -> VoteRecord:
+        """Return a vote that the journal kept."""
+        if kept["mode"] != self._options.mode:
+            conversation = self._conversation(view, Mode(kept["mode"]))
+        record = conversation.record
+        record.from_journal = True
+        record.messages = conversation.messages[: kept["skipped"]] + kept["messages"]
+        told = {name: kept[name] for name in kept.keys() - {"skipped", "messages"}}
+        return _settled(record, view, told)
 
     def _conversation(self, view: VoteView, mode: Mode) -> Conversation:
         lines = tuple(Shown(label, e.name, e.passing, e.lines) for label, e in view.shown.items())

@@ -56,8 +56,14 @@ class Conversation(ABC):
             {"role": "system", "content": prompts.system_prompt(rubric)},
             {"role": "user", "content": self._first_prompt()},
         ]
+        self._opening = [dict(message) for message in self.messages]
         record.messages = self.messages
         record.tools = self.tools
+
+    @property
+    def opened_as_usual(self) -> bool:
+        """Whether the first prompts still are what they were at the start."""
+        return self.messages[: len(self._opening)] == self._opening
 
     @abstractmethod
     async def hold(self, client: ChatClient, max_turns: int) -> Verdict:
