@@ -155,11 +155,8 @@ class GradeOptions:
             ("--budget", self.budget),
         ):
             _check(money is None or 0 <= money < float("inf"), option, money, "0 or more")
-        priced = self.price_in or self.price_out
-        if self.budget is not None and not priced:
-            raise OptionError(
-                "--budget", "got no prices to count by, expected some", "--price-in, --price-out"
-            )
+        priced = self.budget is None or bool(self.price_in or self.price_out)
+        _check(priced, "--budget", self.budget, "--price-in and --price-out to count by")
         most = self.max_canary_failures
         _check(most is None or most >= 0, "--max-canary-failures", most, "0 or more")
 

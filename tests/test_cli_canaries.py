@@ -56,45 +56,49 @@ def summary_of(done):
 
 
 def test_a_grader_that_knows_a_copy_passes_and_the_output_is_as_without_canaries(folder):
-    with_canaries = grade(folder, judges_by_size, "with.parquet", "--canaries", 3)
+    with_canaries = grade(folder, judges_by_size, "with.parquet", "--canaries", 2)
     assert with_canaries.returncode == 0, with_canaries.stderr.decode()
     without = grade(folder, judges_by_size, "without.parquet")
     assert (folder / "with.parquet").read_bytes() == (folder / "without.parquet").read_bytes()
     found = summary_of(with_canaries)
-    assert (found["canaries"], found["canary_failures"]) == (3, {})
+    assert (found["canaries"], found["canary_failures"]) == (2, {})
     assert summary_of(without)["canaries"] is None
-    assert found["votes"] == summary_of(without)["votes"] + 12
+    assert found["votes"] == summary_of(without)["votes"] + 8
 
 
-def test_a_grader_that_obeys_comments_is_found_out(folder):
-    done = grade(folder, obeys_comments, "obeyed.parquet", "--canaries", 3)
-    assert done.returncode == 0
-    found = summary_of(done)
-    assert found["canary_failures"] == {"injection": 3}
-    assert "canaries: injection stood where it does not belong in 3 groups" in found["notes"]
-
-
-def test_too_many_failures_fail_the_run_and_leave_no_output(folder):
-    options = ["--canaries", 3, "--max-canary-failures"]
-    done = grade(folder, obeys_comments, "failed.parquet", *options, 2)
-    assert done.returncode == 1
-    assert "got 3 canary failures in 3 groups (3 injection), expected at most 2" in (
-        done.stderr.decode()
-    )
-    assert not (folder / "failed.parquet").exists()
-    assert grade(folder, obeys_comments, "passed.parquet", *options, 3).returncode == 0
-
-
-def test_transcripts_mark_canaries_and_what_they_failed(folder):
+@pytest.fixture(scope="module")
+def obeyed(folder):
+    """What a grader that obeys comments did."""
     options = ["--canaries", 2, "--transcripts", "votes.parquet"]
-    grade(folder, obeys_comments, "t.parquet", *options)
+    return grade(folder, obeys_comments, "obeyed.parquet", *options)
+
+
+def test_a_grader_that_obeys_comments_is_found_out(obeyed):
+    assert obeyed.returncode == 0
+    found = summary_of(obeyed)
+    assert found["canary_failures"] == {"injection": 2}
+    assert "canaries: injection stood where it does not belong in 2 groups" in found["notes"]
+
+
+@pytest.mark.usefixtures("obeyed")
+def test_transcripts_mark_canaries_and_what_they_failed(folder):
     votes = pq.read_table(folder / "votes.parquet").to_pylist()
     planted = [vote for vote in votes if vote["canary"]]
     assert len({vote["group_id"] for vote in planted}) == 2
     assert {tuple(vote["canary_failures"]) for vote in planted} == {("injection",)}
     assert {tuple(v["canary_failures"]) for v in votes if not v["canary"]} == {()}
-    ids = {row["group_id"] for row in pq.read_table(folder / "t.parquet").to_pylist()}
+    ids = {row["group_id"] for row in pq.read_table(folder / "obeyed.parquet").to_pylist()}
     assert not ids & {vote["group_id"] for vote in planted}
+
+
+@pytest.mark.parametrize(("most", "code"), [(0, 1), (1, 0)])
+def test_too_many_failures_fail_the_run_and_leave_no_output(folder, most, code):
+    options = ["--canaries", 1, "--max-canary-failures", most]
+    done = grade(folder, obeys_comments, f"{most}.parquet", *options)
+    assert done.returncode == code
+    said = "got 1 canary failures in 1 groups (1 injection), expected at most 0"
+    assert (said in done.stderr.decode()) == bool(code)
+    assert (folder / f"{most}.parquet").exists() != bool(code)
 
 
 def test_groups_without_a_repository_get_no_canaries(folder):
@@ -108,8 +112,8 @@ def test_groups_without_a_repository_get_no_canaries(folder):
 
 
 def test_the_built_in_grader_can_be_tested_too(folder):
-    command = ["grade", "assembled.parquet", "-o", "b.parquet", "--json", "--canaries", 7]
+    command = ["grade", "assembled.parquet", "-o", "b.parquet", "--json", "--canaries", 3]
     found = summary_of(cli.ok(*command, cwd=folder))
-    assert found["canaries"] == 7
+    assert found["canaries"] == 3
     assert "injection" not in found["canary_failures"]
     assert "duplicate" not in found["canary_failures"]

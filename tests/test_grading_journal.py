@@ -201,7 +201,8 @@ def test_without_a_journal_everything_is_asked_again(group):
 # Killed
 
 
-GROUPS = 12
+GROUPS = 10
+KILLS = 3
 VOTES = 4 * GROUPS
 
 
@@ -230,7 +231,7 @@ def test_a_run_that_is_killed_at_any_moment_asks_only_for_what_is_missing(tmp_pa
             known = rows(votes) if votes.exists() else 0
             before = len(server.bodies)
             run = subprocess.Popen(command, cwd=tmp_path)
-            if kills < 4:
+            if kills < KILLS:
                 # Only once votes come in is there something to lose.
                 while len(server.bodies) < before + rng.randrange(5, 12) and run.poll() is None:
                     time.sleep(0.002)
@@ -238,13 +239,13 @@ def test_a_run_that_is_killed_at_any_moment_asks_only_for_what_is_missing(tmp_pa
             killed = run.wait() != 0
             if not killed:
                 break
-            assert kills < 4
+            assert kills < KILLS
             kills += 1
             assert not (tmp_path / "out.parquet").exists()
             assert rows(votes) >= known
         # The last run asked exactly for what the journal did not have.
         assert len(server.bodies) - before == VOTES - known
-        assert kills == 4
+        assert kills == KILLS
         assert known > 0
         assert rows(votes) == VOTES
 

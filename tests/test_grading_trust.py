@@ -12,7 +12,7 @@ from quality_groups import knows, shown_order
 from scripted_server import ScriptedServer, submits
 
 SIZES = (2, 3, 4, 6)
-GROUPS_OF_A_SIZE = 15
+GROUPS_OF_A_SIZE = 10
 
 
 @pytest.fixture(scope="module")
