@@ -4,7 +4,6 @@ Everything follows from what the candidates wrote, not from the labels of the wo
 task with the same patches is the same case, wherever it lies.
 """
 
-import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,20 +82,17 @@ class Case:
         return cls(workspace, task, tuple(heads), tuple(failing), twins, fence, key)
 
     def vote(self, number: int) -> "VoteView":
-        """Draw labels and order of one vote.
+        """Draw order and labels of one vote.
 
-        The candidates to rank get the first letters, in a way drawn anew for each vote, so that
-        all votes offer the same tools; the failing ones keep theirs, and are shown first, so that
-        all votes begin alike.
+        The candidates to rank get the first letters in the order in which they are shown: models
+        favour letters as they favour places, and the orders balance both at once. The failing ones
+        keep the letters after these, and are shown first, so that all votes offer the same tools
+        and begin alike.
         """
-        rng = random.Random(f"{self.key}\0{number}")  # noqa: S311  anonymity, not secrecy
-        letters = list(labels(len(self.heads) + len(self.failing)))
-        drawn = letters[: len(self.heads)]
-        rng.shuffle(drawn)
-        named = dict(zip(drawn, self.heads, strict=True))
-        order = balanced_order(sorted(named, key=lambda n: named[n].digest), number, self.key)
-        failing = dict(zip(letters[len(self.heads) :], self.failing, strict=True))
-        return VoteView(self, number, {**failing, **{label: named[label] for label in order}})
+        ordered = [*balanced_order(self.heads, number, self.key), *self.failing]
+        shown = dict(zip(labels(len(ordered)), ordered, strict=True))
+        failing = {label: e for label, e in shown.items() if not e.passing}
+        return VoteView(self, number, {**failing, **shown})
 
 
 @dataclass(frozen=True, slots=True)
