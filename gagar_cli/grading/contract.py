@@ -81,7 +81,7 @@ class Usage:
     @property
     def spent(self) -> str:
         """How the money stands, in words."""
-        return f"{self.cost or 0.0:.4g} of {self.budget:g} spent" if self.budget else ""
+        return f"{self.cost or 0.0:.4g} of {self.budget or 0.0:g} spent"
 
 
 @dataclass(frozen=True, slots=True)
