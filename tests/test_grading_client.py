@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -235,6 +236,54 @@ def test_a_wait_that_the_server_asks_for_is_kept():
     assert 7.25 <= naps[0] <= 7.5
     assert 58 <= naps[1] <= 61
     assert 1.0 <= naps[2] <= 2.0
+
+
+def test_a_date_that_is_none_is_no_wait():
+    odd = Raw(429, "{}", {"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999"})
+    with ScriptedServer(in_turn(odd, message("hi"))) as server:
+        *_, naps = talk(server.url)
+    assert naps[0] <= 0.5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x8bF&\xdb9\r\n\r\n",
+        b"HTTP/1.1 banana\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}",
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}",
+        b"",
+    ],
+)
+def test_what_is_no_http_is_a_failure_that_may_pass(answer):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_all():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(65536)
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=answer_all, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+        async def go():
+            client = ChatClient(GradeOptions(url=url, model="m", retries=1), Usage(), Naps())
+            try:
+                await client.complete(HELLO, [])
+            finally:
+                await client.close()
+
+        with pytest.raises(UngradedError, match=r"no answer .* 2 attempts") as caught:
+            asyncio.run(go())
+        assert len(str(caught.value)) < 400
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
 
 
 def test_a_wait_without_reason_is_not_kept():

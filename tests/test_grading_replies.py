@@ -81,6 +81,7 @@ def test_reasoning_is_kept_under_the_servers_name_for_it(name):
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, (9, 0, 4)),
         ({"prompt_tokens": 9, "prompt_tokens_details": None}, (9, 0, 0)),
         ({"prompt_tokens": "9"}, (0, 0, 0)),
+        ({"prompt_tokens": 10**30, "completion_tokens": -5}, (0, 0, 0)),
         (None, (0, 0, 0)),
     ],
 )

@@ -28,6 +28,13 @@ def test_notes_of_another_form_are_no_notes(notes):
     assert read_verdict({"tiers": ["A", "B"], "notes": notes}, "AB").notes == {}
 
 
+def test_half_a_character_in_a_note_becomes_visible():
+    for note in ("bad \ud800", {"risk": "bad \ud800"}):
+        [text] = read_verdict({"tiers": ["A"], "notes": {"A": note}}, "A").notes.values()
+        assert text.endswith("bad \\ud800")
+        text.encode()
+
+
 def test_notes_by_criterion_become_one_line():
     note = {"requirement": "does  it", "risk": "", "tests": "none"}
     verdict = read_verdict({"tiers": ["A"], "notes": {"A": note}}, "A")
@@ -65,6 +72,7 @@ def test_a_verdict_that_is_none_says_why(arguments, problem):
         ({"risk": "a.py:1", "evidence": ["b/c.py:2", "d.py:4"]}, ["a.py:1", "b/c.py:2", "d.py:4"]),
         ("at http://localhost.net:8000 or a.b@c.org:25, at 10:30", []),
         ("twice a.py:1, a.py:1", ["a.py:1"]),
+        ("a.py:" + "9" * 5000, []),
         ({"evidence": "a.py:1", "scope": 3}, ["a.py:1"]),
         (None, []),
     ],

@@ -14,6 +14,7 @@ from gagar_cli.grading.refusals import Failure
 from gagar_cli.grading.salvage import calls_in_text
 from gagar_cli.grading.transport import Answer
 
+_MOST_TOKENS = 1_000_000_000  # of one request; more is no count of tokens
 _REASONING = ("reasoning_content", "reasoning")
 
 
@@ -217,4 +218,5 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return a number of tokens; 0 for what cannot be one."""
+    return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _END_OF_STREAM = b"\ndata: [DONE]"  # within JSON a line feed is escaped
 _LARGEST = 64 << 20  # bytes of an answer; no ranking is as long
 _OK = 200
+_WORDS = 200  # characters of a failure that are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Transport:
         self, path: str, body: Mapping[str, Any] | None, limits: Limits
     ) -> Answer | Failure:
         """Get a path, or post a JSON body to it; a failure comes back as data."""
-        import httpx2  # noqa: PLC0415  comes with openai, which is slow to import
+        import aiohttp  # noqa: PLC0415  both come with openai, which is slow to import
+        import httpx2  # noqa: PLC0415
 
         line = self._line = self._line or _Line.open(self.url, self._key, self._concurrency)
         request = line.request(path, body)
@@ -95,8 +97,10 @@ class Transport:
         except httpx2.TransportError as error:
             words = str(error).strip() or str(error.__cause__ or "").strip()
             return Failure(words or type(error).__name__)
-        except httpx2.HTTPError as error:
-            return Failure(f"{type(error).__name__}: {error}")
+        except (httpx2.HTTPError, aiohttp.ClientError) as error:
+            # The transport hands on what is no HTTP as the error that it got.
+            words = " ".join(str(error).split())
+            return Failure(f"{type(error).__name__}: {words[:_WORDS]}")
         if response.status_code != _OK:
             wait = _retry_after(response.headers)
             return Failure.refusal(response.status_code, bytes(content), wait)
@@ -162,7 +166,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         return float(value)
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     now = datetime.now(UTC)
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds())

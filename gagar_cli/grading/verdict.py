@@ -18,7 +18,9 @@ SUBMIT = "submit_ranking"
 CRITERIA = ("requirement", "scope", "cleanliness", "risk", "tests")
 ENUMERATED = 4  # candidates up to which a schema can list every ranking: 75 of them
 _NOTE_CHARACTERS = 400
-_CITATION = re.compile(r"(?<![\w/:@.-])([\w.+-]+(?:/[\w.+-]+)*\.\w+):(\d+)(?:-(\d+))?(?!\w)")
+_CITATION = re.compile(
+    r"(?<![\w/:@.-])([\w.+-]+(?:/[\w.+-]+)*\.\w+):(\d{1,9})(?:-(\d{1,9}))?(?!\w)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,12 @@ def _tiers(places: Mapping[str, object]) -> list[list[str]]:
 def _words(note: object) -> str:
     """Return a note as one line: a text, or texts by criterion."""
     if isinstance(note, str):
-        return " ".join(note.split())
+        # JSON can hold half a surrogate pair, which no file can.
+        return " ".join(note.encode("utf-8", "backslashreplace").decode().split())
     if not isinstance(note, dict):
         return ""
-    texts = {name: " ".join(t.split()) for name, t in note.items() if isinstance(t, str)}
-    return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
+    texts = {name: _words(text) for name, text in note.items() if isinstance(text, str)}
+    return "; ".join(_words(f"{name}: {text}") for name, text in texts.items() if text)
 
 
 def _citations(note: object) -> Iterator[Citation]:
