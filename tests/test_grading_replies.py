@@ -209,6 +209,12 @@ def test_calls_without_index_come_one_after_the_other():
     assert len(calls_of(answer)) == 2
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_the_content_tells_a_stream_from_a_whole_answer(told):
+    for answer in (streamed({"content": "hi"}), whole({"content": "hi"})):
+        assert read(Answer(answer.content, streamed=told)).content == "hi"
+
+
 def test_comments_blank_lines_and_carriage_returns_do_not_matter():
     body = streamed({"content": "hi"}).content.replace(b"\n", b"\r\n")
     assert read(Answer(b": ping\r\n\r\nevent: x\r\n" + body, streamed=True)).content == "hi"

@@ -28,6 +28,11 @@ def test_notes_of_another_form_are_no_notes(notes):
     assert read_verdict({"tiers": ["A", "B"], "notes": notes}, "AB").notes == {}
 
 
+def test_tiers_that_were_encoded_twice_are_read():
+    verdict = read_verdict({"tiers": '[["B"], ["A"]]', "notes": {}}, "AB")
+    assert verdict.ranking.tiers == (("B",), ("A",))
+
+
 def test_half_a_character_in_a_note_becomes_visible():
     for note in ("bad \ud800", {"risk": "bad \ud800"}):
         [text] = read_verdict({"tiers": ["A"], "notes": {"A": note}}, "A").notes.values()

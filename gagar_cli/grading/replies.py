@@ -15,6 +15,7 @@ from gagar_cli.grading.salvage import calls_in_text
 from gagar_cli.grading.transport import Answer
 
 _MOST_TOKENS = 1_000_000_000  # of one request; more is no count of tokens
+_JSON_STARTS = {b"{", b"[", b"", b"<"}  # of an answer in one piece, or of what is none
 _REASONING = ("reasoning_content", "reasoning")
 
 
@@ -51,7 +52,9 @@ def read_reply(answer: Answer, tool_names: Sequence[str]) -> Reply | Failure:
 
     Where it calls no tool, calls of the named tools are looked for in its text.
     """
-    body = _merged(answer.content) if answer.streamed else _json(answer.content)
+    # Not every server tells by the type of its content which of the two it sends.
+    whole = answer.content.lstrip()[:1] in _JSON_STARTS
+    body = _json(answer.content) if whole else _merged(answer.content)
     if isinstance(body, Failure):
         return body
     choice = _at(_at(body, "choices"), 0)

@@ -101,7 +101,7 @@ class Transport:
             # The transport hands on what is no HTTP as the error that it got.
             words = " ".join(str(error).split())
             return Failure(f"{type(error).__name__}: {words[:_WORDS]}")
-        if response.status_code != _OK:
+        if not response.is_success:
             wait = _retry_after(response.headers)
             return Failure.refusal(response.status_code, bytes(content), wait)
         return Answer(bytes(content), streamed)

@@ -4,6 +4,7 @@ The notes come first, so that the ranking follows from them. The ranking is read
 notes is taken what is there.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +61,7 @@ def read_verdict(arguments: Mapping[str, object], passing: Sequence[str]) -> Ver
     The ranking stands as `tiers`, as `ranking` ("A > B = C"), or as `places` (label: place).
     """
     if "tiers" in arguments:
-        ranking = read_ranking(arguments["tiers"], passing)
+        ranking = read_ranking(_list(arguments["tiers"]), passing)
     elif isinstance(written := arguments.get("ranking"), str):
         tiers = [[label.strip() for label in t.split("=")] for t in written.split(">")]
         ranking = read_ranking(tiers, passing)
@@ -80,6 +81,14 @@ def read_verdict(arguments: Mapping[str, object], passing: Sequence[str]) -> Ver
         {label: text for label, text in words.items() if text},
         {label: tuple(_citations(note)) for label, note in given.items()},
     )
+
+
+def _list(tiers: object) -> object:
+    """Return tiers that were encoded twice as what they stand for; all else as it is."""
+    try:
+        return json.loads(tiers) if isinstance(tiers, str) else tiers
+    except (ValueError, RecursionError):
+        return tiers
 
 
 def verdict_in(text: str, passing: Sequence[str]) -> Verdict:
