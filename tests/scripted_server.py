@@ -51,6 +51,11 @@ def message(content=None, *calls, finish_reason=None):
     }
 
 
+def refused(text, status=400, **more):
+    """Make an answer that refuses a request."""
+    return Raw(status, json.dumps({"error": {"message": text, **more}}))
+
+
 def calls(*pairs):
     """Make a message that calls tools."""
     return message(None, *pairs)

@@ -19,7 +19,6 @@ from small_groups import (
     GROUP_ID,
     HUGE,
     LARGE,
-    MIDDLE,
     SMALL,
     TASK,
     WRONG,
@@ -27,13 +26,6 @@ from small_groups import (
 )
 
 from gagar_cli import __version__
-
-
-@pytest.fixture(scope="module")
-def group(tmp_path_factory):
-    passing = {"roll-large": LARGE, "roll-small": SMALL, "roll-middle": MIDDLE}
-    return SmallGroup(tmp_path_factory.mktemp("group"), passing, {"roll-wrong": WRONG})
-
 
 # Ranking
 

@@ -20,22 +20,13 @@ from scripted_server import (
 )
 from small_groups import (
     LARGE,
-    MIDDLE,
     SMALL,
     TASK,
     WRONG,
-    SmallGroup,
     patch,
 )
 
 from gagar_cli.errors import GraderError
-
-
-@pytest.fixture(scope="module")
-def group(tmp_path_factory):
-    passing = {"roll-large": LARGE, "roll-small": SMALL, "roll-middle": MIDDLE}
-    return SmallGroup(tmp_path_factory.mktemp("group"), passing, {"roll-wrong": WRONG})
-
 
 # Verdicts that are none
 
