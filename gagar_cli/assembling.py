@@ -19,17 +19,41 @@ from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
 from gagar_cli.workspace.build import Built, GroupPatches, base_tree, build_workspace, open_store
 from gagar_cli.workspace.repositories import Repository, RepositoryFinder
 
+_REASONS = 3  # of groups without a repository, that are told
+
 
 @dataclass(slots=True)
 class AssembleSummary:
-    """Groups, patches by status, and what to know of: notes are whole sentences."""
+    """Groups, patches by status, and what to know of.
+
+    no_columns: names of columns that repositories are found by and the file lacks. problems: why
+    groups have no repository, by how many. absent: files of base trees without content.
+    """
 
     groups: int = 0
     kept: int = 0
     without_repository: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     passing_not_applied: int = 0
-    notes: list[str] = field(default_factory=list)
+    no_columns: tuple[str, ...] = ()
+    problems: Counter[str] = field(default_factory=Counter)
+    absent: set[str] = field(default_factory=set)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of, in whole sentences."""
+        notes = []
+        if self.no_columns:
+            columns = " and none ".join(self.no_columns)
+            notes.append(f"no column {columns}: groups are assembled from their diffs alone")
+        ordered = sorted(self.problems.items(), key=lambda problem: (-problem[1], problem[0]))
+        notes += [f"{reason} ({count} groups)" for reason, count in ordered[:_REASONS]]
+        if self.absent:
+            notes.append(
+                f"{len(self.absent)} files of base trees have no content in their repository, "
+                f"as in a partial clone, and are left out: {min(self.absent)}"
+            )
+        return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +79,12 @@ def assemble(
     the diffs alone. `progress` is told groups done and all groups.
     """
     rollouts = rollouts.ready_for("assemble")
-    rollouts.require("patch")
-    table = rollouts.read(
-        "group_id", "rollout_id", optional=("repo", "base_commit", "passed", "reward")
-    )
-    with located(rollouts.source.name):
-        index = GroupIndex.of(table["group_id"])
-        check_unique(index, table["rollout_id"])
-        ids = [text or "" for text in strings(table["rollout_id"])]
-        summary = AssembleSummary(groups=len(index))
-        plans = _plan(table, index, finder, options, summary)
+    table, index, plans, summary = _planned(rollouts, finder, options)
+    problems = [plan.problem for plan in plans if plan.problem]
+    if options.missing_repo is MissingRepo.ERROR:
+        refuse(problems, rollouts.source.name)
+    summary.problems.update(str(problem.problem) for problem in problems)
+    ids = [text or "" for text in strings(table["rollout_id"])]
 
     with closing(_Spool()) as spool:
         statements = spool.fill(rollouts, index)
@@ -105,6 +125,44 @@ def assemble(
     return rollouts.with_columns(added, "assemble", options), summary
 
 
+def missing_repositories(
+    rollouts: Rollouts, finder: RepositoryFinder, options: AssembleOptions
+) -> list[tuple[int, SourceError | DataError]]:
+    """Return why groups cannot be assembled as the options ask, each with its first row.
+
+    Nothing is built. What else `assemble` refuses raises.
+    """
+    _, index, plans, _ = _planned(rollouts.ready_for("assemble"), finder, options)
+    if options.missing_repo is not MissingRepo.ERROR:
+        return []
+    first = [int(rows[0]) for _, rows in index]
+    return [(row, p.problem) for row, p in zip(first, plans, strict=True) if p.problem]
+
+
+def refuse(problems: Sequence[SourceError | DataError], name: str) -> None:
+    """Raise the first of these problems of a data set, if any; it tells how many more there are."""
+    if problems:
+        first = problems[0]
+        if len(problems) > 1:
+            first.problem += f" (and {len(problems) - 1} more groups have such a problem)"
+        with located(name):
+            raise first
+
+
+def _planned(
+    rollouts: Rollouts, finder: RepositoryFinder, options: AssembleOptions
+) -> tuple[pa.Table, GroupIndex, list[_Plan], AssembleSummary]:
+    rollouts.require("patch")
+    table = rollouts.read(
+        "group_id", "rollout_id", optional=("repo", "base_commit", "passed", "reward")
+    )
+    with located(rollouts.source.name):
+        index = GroupIndex.of(table["group_id"])
+        check_unique(index, table["rollout_id"])
+        summary = AssembleSummary(groups=len(index))
+        return table, index, _plan(table, index, finder, options, summary), summary
+
+
 def _plan(
     table: pa.Table,
     index: GroupIndex,
@@ -116,9 +174,7 @@ def _plan(
         return [_Plan()] * len(index)
     absent = [name for name in ("repo", "base_commit") if name not in table.column_names]
     if absent:
-        summary.notes.append(
-            f"no column {' and none '.join(absent)}: groups are assembled from their diffs alone"
-        )
+        summary.no_columns = tuple(absent)
         return [_Plan()] * len(index)
     repo, commit = strings(table["repo"]), strings(table["base_commit"])
     plans = []
@@ -126,14 +182,6 @@ def _plan(
         name = _one_value(repo, rows, f"group {group_id!r}", "repo")
         base = _one_value(commit, rows, f"group {group_id!r}", "base_commit")
         plans.append(_locate(name, base, index.ids[group], finder, options))
-    problems = [plan.problem for plan in plans if plan.problem]
-    if problems and options.missing_repo is MissingRepo.ERROR:
-        first = problems[0]
-        if len(problems) > 1:
-            first.problem += f" (and {len(problems) - 1} more groups have such a problem)"
-        raise first
-    reasons = Counter(str(problem.problem) for problem in problems)
-    summary.notes += [f"{reason} ({count} groups)" for reason, count in reasons.most_common(3)]
     return plans
 
 
@@ -240,9 +288,4 @@ def _summarise(summary: AssembleSummary, built: Sequence[Built], plans: Sequence
     summary.without_repository = sum(plan.repository is None for plan in plans)
     for result in built:
         summary.statuses.update(c.status for c in result.candidates.values())
-    absent = [path for result in built for path in result.absent]
-    if absent:
-        summary.notes.append(
-            f"{len(set(absent))} files of base trees have no content in their repository, "
-            f"as in a partial clone, and are left out: {absent[0]}"
-        )
+        summary.absent.update(result.absent)

@@ -7,6 +7,7 @@ Library code raises one of these; only `cli.py` knows exit codes.
     ├── SourceError       a file, repository or commit cannot be read
     ├── OutputError       the result cannot be written
     ├── GraderError       the grader's server cannot be used at all; grading stops
+    ├── EngineError       what was to run the stages is not there, or cannot be reached
     ├── OptionError       an option has a value that makes no sense
     └── SumNotKeptError   redistribution broke its promise; a defect, never the user's fault
 
@@ -52,6 +53,10 @@ class OutputError(GagarError):
 
 class GraderError(GagarError):
     """The grader's server cannot be used at all."""
+
+
+class EngineError(GagarError):
+    """What was to run the stages is not there, or cannot be reached."""
 
 
 class OptionError(GagarError):

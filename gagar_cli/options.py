@@ -55,6 +55,13 @@ class Mode(StrEnum):
     SINGLE = "single"
 
 
+class Engine(StrEnum):
+    """What runs the stages: this process, or the workers of a Ray cluster."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
 def _check(condition: bool, option: str, got: object, expected: str) -> None:  # noqa: FBT001
     if not condition:
         raise OptionError(option, f"got {got}, expected {expected}", "see --help")
@@ -93,6 +100,35 @@ class AssembleOptions:
     missing_repo: MissingRepo = MissingRepo.ERROR
     use_repo: bool = True
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where repositories are looked up, and how many groups are assembled at a time."""
+
+    repos: Sequence[str] | None = None
+    repo_map: Sequence[str] | None = None
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GradeFiles:
+    """What `grade` reads and writes besides rollouts, and the policy that it should know of."""
+
+    rubric: str | None = None
+    policy_model: str | None = None
+    journal: str | None = None
+    keep_journal: bool = True
+    transcripts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the stages run. `partitions`: parts that the groups are dealt into, for Ray."""
+
+    engine: Engine = Engine.LOCAL
+    address: str | None = None
+    partitions: int | None = None
 
 
 # How fast and how patiently something is done leaves no trace in the data, so these options are

@@ -10,9 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gagar_cli.commands import _options as o
-from gagar_cli.commands._grading import GradeFiles
-from gagar_cli.commands._stages import Sources, Talk
-from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
+from gagar_cli.commands._stages import Talk
+from gagar_cli.options import (
+    AssembleOptions,
+    Cluster,
+    FilterOptions,
+    GradeFiles,
+    GradeOptions,
+    RedistributeOptions,
+    Sources,
+)
 
 # Of each bundle: by field, the option's name in a command's signature, and the option.
 _BUNDLES: Mapping[type, Mapping[str, tuple[str, Any]]] = {
@@ -72,6 +79,11 @@ _BUNDLES: Mapping[type, Mapping[str, tuple[str, Any]]] = {
         "estimator": ("estimator", o.EstimatorOption),
         "ddof": ("ddof", o.Ddof),
         "epsilon": ("epsilon", o.Epsilon),
+    },
+    Cluster: {
+        "engine": ("engine", o.EngineOption),
+        "address": ("ray_address", o.RayAddress),
+        "partitions": ("partitions", o.Partitions),
     },
     Talk: {"as_json": ("json", o.Json), "quiet": ("quiet", o.Quiet)},
 }

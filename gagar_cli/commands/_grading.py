@@ -1,41 +1,28 @@
 """The stage `grade` as commands run it: its files, its grader, its summary and warnings."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gagar_cli.commands._console import progress_bar, summary
 from gagar_cli.commands._stages import Talk, check_apart
-from gagar_cli.errors import OptionError
-from gagar_cli.options import GradeOptions
+from gagar_cli.options import GradeFiles, GradeOptions
 
 if TYPE_CHECKING:
     from gagar_cli.bias import Bias
-    from gagar_cli.grading.contract import Grader, Usage
+    from gagar_cli.grading.contract import Usage
     from gagar_cli.grading.stage import GradeSummary
-    from gagar_cli.grading.votelog import VoteLog
     from gagar_cli.rollouts import Rollouts
 
 _REASONS = 5  # of groups without a grade, that are told
 
 
-@dataclass(frozen=True)
-class GradeFiles:
-    """What `grade` reads and writes besides rollouts, and the policy that it should know of."""
-
-    rubric: str | None = None
-    policy_model: str | None = None
-    journal: str | None = None
-    keep_journal: bool = True
-    transcripts: str | None = None
-
-
 def check_grade_files(files: GradeFiles, others: Mapping[str, str | None]) -> None:
     """Raise where a file cannot be written or read, before any work is spent on it."""
+    from gagar_cli.engines.stages import read_rubric
+
     check_apart("--transcripts", files.transcripts, others)
-    _rubric(files)
+    read_rubric(files)
 
 
 def do_grade(
@@ -47,14 +34,16 @@ def do_grade(
     retry_ungraded: bool = False,
 ) -> tuple["Rollouts", int]:
     """Rank the passing candidates; return also how many groups that needed a grade have none."""
+    from gagar_cli.engines.stages import grader_of, journal_path, opened_journal, read_rubric
     from gagar_cli.grading.stage import grade
     from gagar_cli.grading.votelog import open_votelog
 
     with (
         open_votelog(files.transcripts) as log,
-        _grader(options, files, log) as grader,
+        opened_journal(journal_path(options, files)) as journal,
         progress_bar("grading groups", quiet=talk.quiet) as progress,
     ):
+        grader = grader_of(options, read_rubric(files), journal, log)
 
         def tell(done: int, total: int, usage: "Usage") -> None:
             tokens = usage.prompt_tokens + usage.completion_tokens
@@ -62,48 +51,21 @@ def do_grade(
             progress(done, total, f"{tokens:,} tokens{cost}" if tokens else "")
 
         result, found = grade(rollouts, grader, options, log, tell, retry_ungraded=retry_ungraded)
-    summary(
-        "grade",
-        _rows(found, options, talk),
-        notes=_notes(found, options, files, grader.model),
-        as_json=talk.as_json,
-        quiet=talk.quiet,
-    )
+    tell_grade(found, options, files, grader.model, talk)
     return result, sum(found.ungraded.values())
 
 
-@contextmanager
-def _grader(options: GradeOptions, files: GradeFiles, log: "VoteLog") -> Iterator["Grader"]:
-    if options.url is None:
-        from gagar_cli.grading.builtin import BuiltinGrader
-
-        yield BuiltinGrader()
-        return
-    from gagar_cli.grading.agent import AgentGrader
-    from gagar_cli.grading.journal import Journal, default_path
-
-    rubric = _rubric(files)
-    if not files.keep_journal:
-        yield AgentGrader(options, rubric, record=log.record)
-        return
-    journal = Journal(Path(files.journal) if files.journal else default_path())
-    try:
-        yield AgentGrader(options, rubric, journal, log.record)
-    finally:
-        journal.close()
-
-
-def _rubric(files: GradeFiles) -> str | None:
-    if files.rubric is None:
-        return None
-    try:
-        text = Path(files.rubric).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "is not UTF-8 text"
-        raise OptionError("--rubric", f"cannot read {files.rubric!r} ({problem})") from error
-    if not text.strip():
-        raise OptionError("--rubric", f"got {files.rubric!r}, which is empty")
-    return text
+def tell_grade(
+    found: "GradeSummary", options: GradeOptions, files: GradeFiles, model: str, talk: Talk
+) -> None:
+    """Say what became of the groups, and what there is to know of the grader."""
+    summary(
+        "grade",
+        _rows(found, options, talk),
+        notes=_notes(found, options, files, model),
+        as_json=talk.as_json,
+        quiet=talk.quiet,
+    )
 
 
 def _rows(found: "GradeSummary", options: GradeOptions, talk: Talk) -> dict[str, Any]:

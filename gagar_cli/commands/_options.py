@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gagar_cli.options import Checkout, Estimator, Mass, MissingRepo, Mode
+from gagar_cli.options import Checkout, Engine, Estimator, Mass, MissingRepo, Mode
 
 Input = Annotated[
     str | None,
@@ -50,6 +50,33 @@ JsonOut = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+
+EngineOption = Annotated[
+    Engine,
+    typer.Option(
+        "--engine",
+        help="local: this process. ray: the workers of a Ray cluster (pip install 'gagar[ray]'); "
+        "the output is a folder of Parquet files.",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RAY_ADDRESS",
+        metavar="ADDRESS",
+        help="ray: the cluster, such as auto or HOST:6379. Left out: one that is started here, and "
+        "ends with the command.",
+    ),
+]
+Partitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="ray: parts that the groups are dealt into. Default: by the size of the data and the "
+        "cores of the cluster.",
+        show_default=False,
+    ),
+]
 
 Rejected = Annotated[
     str | None,

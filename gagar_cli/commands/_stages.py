@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 
 from gagar_cli.commands._console import error_line, progress_bar, summary
 from gagar_cli.errors import OptionError, OutputError
-from gagar_cli.options import AssembleOptions, FilterOptions, RedistributeOptions
+from gagar_cli.options import AssembleOptions, FilterOptions, RedistributeOptions, Sources
 
 if TYPE_CHECKING:
+    from gagar_cli.assembling import AssembleSummary
+    from gagar_cli.filtering import FilterSummary
+    from gagar_cli.redistributing import RedistributeSummary
     from gagar_cli.rollouts import Rollouts
 
 
@@ -26,15 +29,6 @@ class Talk:
 
     as_json: bool = False
     quiet: bool = False
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where repositories are looked up, and how many groups are assembled at a time."""
-
-    repos: Sequence[str] | None = None
-    repo_map: Sequence[str] | None = None
-    jobs: int | None = None
 
 
 def open_rollouts(
@@ -89,9 +83,15 @@ def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
 
     with progress_bar("writing rows", quiet=talk.quiet) as progress:
         rollouts.write(target, progress)
-    if target != STDIO and talk.as_json:
+    if target != STDIO:
+        tell_written(target, talk)
+
+
+def tell_written(target: str, talk: Talk) -> None:
+    """Say where the result is."""
+    if talk.as_json:
         error_line(json.dumps({"stage": "write", "path": target}, ensure_ascii=False))
-    elif target != STDIO and not talk.quiet:
+    elif not talk.quiet:
         error_line(f"wrote {target}")
 
 
@@ -99,20 +99,22 @@ def do_filter(
     rollouts: "Rollouts", options: FilterOptions, rejected: str | None, talk: Talk
 ) -> "Rollouts":
     """Keep the groups with contrast; save the others where asked."""
-    from gagar_cli.errors import located
-    from gagar_cli.filtering import filter_rollouts
+    from gagar_cli.engines.stages import filtered
 
-    table = rollouts.read("group_id", "rollout_id", rollouts.verdict())
-    with located(rollouts.source.name):
-        result = filter_rollouts(table, options, rollouts.pass_threshold)
+    result = filtered(rollouts, options)
     if rejected is not None:
         rollouts.write_rejected(rejected, result.keep, result.reason)
-    found = result.summary
+    tell_filter(result.summary, by_reward=rollouts.verdict() == "reward", talk=talk)
+    return rollouts.only(result.keep, "filter", options)
+
+
+def tell_filter(found: "FilterSummary", *, by_reward: bool, talk: Talk) -> None:
+    """Say what was kept; by_reward: whether a reward decides what passed."""
     notes = []
     if found.groups and not found.groups_kept:
         notes.append(
             "no group holds both passing and failing rollouts"
-            + ("; see --pass-threshold" if rollouts.verdict() == "reward" else "")
+            + ("; see --pass-threshold" if by_reward else "")
         )
     summary(
         "filter",
@@ -126,7 +128,6 @@ def do_filter(
         as_json=talk.as_json,
         quiet=talk.quiet,
     )
-    return rollouts.only(result.keep, "filter", options)
 
 
 def do_assemble(
@@ -136,25 +137,16 @@ def do_assemble(
     talk: Talk,
 ) -> "Rollouts":
     """Build a workspace for each group."""
-    from gagar_cli.assembling import assemble
-    from gagar_cli.workspace.repositories import RepositoryFinder, read_repo_map
+    from gagar_cli.engines.stages import assembled
 
-    beside = [*([rollouts.source.folder] if rollouts.source.folder else []), Path.cwd()]
-    finder = RepositoryFinder(
-        roots=[Path(folder) for folder in sources.repos]
-        if sources.repos
-        else list(dict.fromkeys(beside)),
-        cache=Path(options.root) / ".sources",
-        mapping=read_repo_map(sources.repo_map or ()),
-    )
     with progress_bar("assembling groups", quiet=talk.quiet) as progress:
-        result, found = assemble(
-            rollouts,
-            finder,
-            options,
-            jobs=sources.jobs or os.cpu_count() or 1,
-            progress=progress,
-        )
+        result, found = assembled(rollouts, options, sources, progress)
+    tell_assemble(found, options, talk)
+    return result
+
+
+def tell_assemble(found: "AssembleSummary", options: AssembleOptions, talk: Talk) -> None:
+    """Say what the patches came to."""
     summary(
         "assemble",
         {
@@ -169,43 +161,21 @@ def do_assemble(
         as_json=talk.as_json,
         quiet=talk.quiet,
     )
-    return result
-
-
-_CREDIT_COLUMNS = ("reward", "advantage", "grade_confidence", "num_tokens")
-
-
-def rehearse(rollouts: "Rollouts", options: RedistributeOptions) -> None:
-    """Raise what the stages after `filter` would refuse in the input, before grading is paid for.
-
-    Redistribution is rehearsed with all passing rollouts tied.
-    """
-    import pyarrow as pa
-
-    from gagar_cli.errors import located
-    from gagar_cli.redistributing import redistribute_rollouts
-
-    for stage in ("assemble", "grade", "redistribute"):
-        rollouts = rollouts.ready_for(stage)
-    rollouts.require("patch")
-    columns = [name for name in _CREDIT_COLUMNS if name != "grade_confidence"]
-    table = rollouts.read("group_id", "rollout_id", rollouts.verdict(), optional=columns)
-    tied = table.append_column("rank", pa.array([1] * len(table), pa.int32()))
-    with located(rollouts.source.name):
-        redistribute_rollouts(tied, options, rollouts.pass_threshold)
 
 
 def do_redistribute(rollouts: "Rollouts", options: RedistributeOptions, talk: Talk) -> "Rollouts":
     """Redistribute the advantages."""
-    from gagar_cli.errors import located
-    from gagar_cli.redistributing import redistribute_rollouts
+    from gagar_cli.engines.stages import redistributed
 
-    rollouts = rollouts.ready_for("redistribute")
-    table = rollouts.read(
-        "group_id", "rollout_id", rollouts.verdict(), "rank", optional=_CREDIT_COLUMNS
-    )
-    with located(rollouts.source.name):
-        columns, found = redistribute_rollouts(table, options, rollouts.pass_threshold)
+    result, found = redistributed(rollouts, options)
+    tell_redistribute(found, options, talk)
+    return result
+
+
+def tell_redistribute(
+    found: "RedistributeSummary", options: RedistributeOptions, talk: Talk
+) -> None:
+    """Say what moved."""
     summary(
         "redistribute",
         {
@@ -222,4 +192,3 @@ def do_redistribute(rollouts: "Rollouts", options: RedistributeOptions, talk: Ta
         as_json=talk.as_json,
         quiet=talk.quiet,
     )
-    return rollouts.with_columns(columns, "redistribute", options)

@@ -2,8 +2,9 @@
 
 from gagar_cli.commands import _options as o
 from gagar_cli.commands._bundles import with_bundles
+from gagar_cli.commands._ray import do_on_ray, is_for_ray
 from gagar_cli.commands._stages import Talk, do_filter, open_rollouts, target_of, write
-from gagar_cli.options import FilterOptions
+from gagar_cli.options import Cluster, FilterOptions
 
 
 @with_bundles
@@ -15,6 +16,7 @@ def filter_command(
     options: FilterOptions,
     pass_threshold: o.PassThreshold = None,
     col: o.Col = None,
+    cluster: Cluster,
     talk: Talk,
 ) -> None:
     """Keep the groups that have contrast.
@@ -23,6 +25,12 @@ def filter_command(
 
     Example: gagar filter sample_groups/rollouts.parquet -o kept.parquet
     """
+    if is_for_ray(cluster):
+        from gagar_cli.engines.job import Job
+
+        job = Job(filtering=options, keep_rejected=rejected is not None)
+        do_on_ray(job, cluster, input_, (output, rejected, "filter"), (col, pass_threshold), talk)
+        return
     target = target_of(output, input_, "filter", rejected)
     rollouts = open_rollouts(input_, col, pass_threshold)
     write(do_filter(rollouts, options, rejected, talk), target, talk)

@@ -2,8 +2,9 @@
 
 from gagar_cli.commands import _options as o
 from gagar_cli.commands._bundles import with_bundles
+from gagar_cli.commands._ray import do_on_ray, is_for_ray
 from gagar_cli.commands._stages import Talk, do_redistribute, open_rollouts, target_of, write
-from gagar_cli.options import RedistributeOptions
+from gagar_cli.options import Cluster, RedistributeOptions
 
 
 @with_bundles
@@ -14,6 +15,7 @@ def redistribute_command(
     options: RedistributeOptions,
     pass_threshold: o.PassThreshold = None,
     col: o.Col = None,
+    cluster: Cluster,
     talk: Talk,
 ) -> None:
     """Move credit from lower ranks to higher ones.
@@ -22,6 +24,12 @@ def redistribute_command(
 
     Example: gagar redistribute graded.parquet --keep-sum -o out.parquet
     """
+    if is_for_ray(cluster):
+        from gagar_cli.engines.job import Job
+
+        job = Job(redistribution=options)
+        do_on_ray(job, cluster, input_, (output, None, "redistribute"), (col, pass_threshold), talk)
+        return
     target = target_of(output, input_, "redistribute")
     rollouts = open_rollouts(input_, col, pass_threshold)
     write(do_redistribute(rollouts, options, talk), target, talk)

@@ -2,19 +2,26 @@
 
 from gagar_cli.commands import _options as o
 from gagar_cli.commands._bundles import with_bundles
-from gagar_cli.commands._grading import GradeFiles, check_grade_files, do_grade
+from gagar_cli.commands._grading import check_grade_files, do_grade
+from gagar_cli.commands._ray import do_on_ray, is_for_ray
 from gagar_cli.commands._stages import (
-    Sources,
     Talk,
     do_assemble,
     do_filter,
     do_redistribute,
     open_rollouts,
-    rehearse,
     target_of,
     write,
 )
-from gagar_cli.options import AssembleOptions, FilterOptions, GradeOptions, RedistributeOptions
+from gagar_cli.options import (
+    AssembleOptions,
+    Cluster,
+    FilterOptions,
+    GradeFiles,
+    GradeOptions,
+    RedistributeOptions,
+    Sources,
+)
 
 
 @with_bundles
@@ -32,6 +39,7 @@ def run_command(
     redistribution: RedistributeOptions,
     pass_threshold: o.PassThreshold = None,
     col: o.Col = None,
+    cluster: Cluster,
     talk: Talk,
 ) -> int:
     """Filter, assemble, grade and redistribute in one go.
@@ -40,8 +48,25 @@ def run_command(
 
     Example: gagar run sample_groups/rollouts.parquet -o out.parquet
     """
+    if is_for_ray(cluster):
+        from gagar_cli.engines.job import Job
+
+        job = Job(
+            filtering=filtering,
+            assembling=assembling,
+            sources=sources,
+            grading=grading,
+            files=files,
+            redistribution=redistribution,
+            keep_rejected=rejected is not None,
+        )
+        names = (col, pass_threshold)
+        ungraded = do_on_ray(job, cluster, input_, (output, rejected, "run"), names, talk)
+        return 0 if allow_ungraded else ungraded
     target = target_of(output, input_, "run", rejected)
     check_grade_files(files, {"output": target, "input": input_, "rejected": rejected})
+
+    from gagar_cli.engines.stages import rehearse
 
     rollouts = open_rollouts(input_, col, pass_threshold)
     rollouts = do_filter(rollouts, filtering, rejected, talk)

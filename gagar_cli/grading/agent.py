@@ -29,7 +29,7 @@ from gagar_cli.grading.conversation import (
     SingleConversation,
     named,
 )
-from gagar_cli.grading.journal import Journal
+from gagar_cli.grading.journal import VoteStore
 from gagar_cli.grading.probe import can_call_tools
 from gagar_cli.options import GradeOptions, Mode
 from gagar_cli.ranking import Ranking, kendall_tau_b
@@ -61,7 +61,7 @@ class AgentGrader:
         self,
         options: GradeOptions,
         rubric: str | None = None,
-        journal: Journal | None = None,
+        journal: VoteStore | None = None,
         record: Recorder = _no_record,
         sleep: Sleep = asyncio.sleep,
     ) -> None:

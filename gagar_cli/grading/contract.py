@@ -50,7 +50,8 @@ class Usage:
     """What grading cost so far; the built-in grader leaves it at zero.
 
     prices: money per million prompt and completion tokens, None where not known. budget: the money
-    after which nothing is asked any more.
+    after which nothing is asked any more. elsewhere: what other workers of the same run have spent,
+    where there are any.
     """
 
     requests: int = 0
@@ -63,6 +64,7 @@ class Usage:
     votes_failed: Counter[str] = field(default_factory=Counter)  # by reason
     prices: tuple[float, float] | None = None
     budget: float | None = None
+    elsewhere: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -76,12 +78,12 @@ class Usage:
     @property
     def over_budget(self) -> bool:
         """Whether the budget is used up."""
-        return self.budget is not None and (self.cost or 0.0) >= self.budget
+        return self.budget is not None and (self.cost or 0.0) + self.elsewhere >= self.budget
 
     @property
     def spent(self) -> str:
         """How the money stands, in words."""
-        return f"{self.cost or 0.0:.4g} of {self.budget or 0.0:g} spent"
+        return f"{(self.cost or 0.0) + self.elsewhere:.4g} of {self.budget or 0.0:g} spent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import asyncio
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from platformdirs import user_cache_path
 
@@ -38,6 +38,16 @@ def default_path() -> Path:
     return user_cache_path("gagar", appauthor=False) / "votes.sqlite"
 
 
+class VoteStore(Protocol):
+    """Keeps votes by key."""
+
+    async def find(self, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the votes that were kept under some keys, by key."""
+
+    async def keep(self, key: str, model: str, vote: Mapping[str, Any]) -> None:
+        """Keep a valid vote."""
+
+
 class Journal:
     """Votes by key. SQLite is called in one thread of its own, so nobody waits for the disk."""
 
@@ -58,6 +68,19 @@ class Journal:
     async def keep(self, key: str, model: str, vote: Mapping[str, Any]) -> None:
         """Keep a valid vote; it is on disk when this returns."""
         await self._run(lambda: self._keep(key, model, vote))
+
+    def take_in(self, votes: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
+        """Keep many votes at once: keys, models, votes."""
+
+        def take_in() -> None:
+            self._database.execute("BEGIN")
+            for key, model, vote in votes:
+                self._keep(key, model, vote)
+            self._database.execute("COMMIT")
+            # All of it in the one file: workers on other machines read nothing else.
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        self._thread.submit(self._told, take_in).result()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,6 +1,20 @@
 """Read and write Parquet: a path, a folder or glob as one data set, a URI, a pipe."""
 
+from gagar_cli.parquet_io.parts import Piece, PieceSource, TableSource, pieces_of
 from gagar_cli.parquet_io.sink import Sink, check_target, open_sink
-from gagar_cli.parquet_io.source import STDIO, Source, default_output, open_source
+from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, default_output, open_source
 
-__all__ = ["STDIO", "Sink", "Source", "check_target", "default_output", "open_sink", "open_source"]
+__all__ = [
+    "REMOTE",
+    "STDIO",
+    "Piece",
+    "PieceSource",
+    "Sink",
+    "Source",
+    "TableSource",
+    "check_target",
+    "default_output",
+    "open_sink",
+    "open_source",
+    "pieces_of",
+]

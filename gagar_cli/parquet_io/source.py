@@ -35,6 +35,7 @@ class Source:
     name: str
     files: tuple[pq.ParquetFile, ...]
     folder: Path | None  # where its relative names are looked up; None for pipes and URIs
+    paths: tuple[str, ...] = ()  # what opens each file alone, in another process; none for pipes
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -87,11 +88,11 @@ class Source:
             schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
         for file in self.files:
             wanted = [name for name in schema.names if name in file.schema_arrow.names]
-            with _reading(self.name):
+            with reading(self.name):
                 yield from (
-                    _conformed(batch, schema)
+                    conformed(batch, schema)
                     for batch in file.iter_batches(
-                        batch_size=_batch_rows(file), columns=wanted if columns else None
+                        batch_size=batch_rows(file), columns=wanted if columns else None
                     )
                 )
 
@@ -128,7 +129,12 @@ def open_source(spec: str | None) -> Source:
             raise SourceError(spec, "no such file, expected Parquet", "check the path")
     if not paths:
         raise SourceError(spec, "no *.parquet file in this folder")
-    return Source(spec, tuple(_open_file(str(p), p) for p in paths), folder.resolve())
+    return Source(
+        spec,
+        tuple(_open_file(str(p), p) for p in paths),
+        folder.resolve(),
+        tuple(str(p.resolve()) for p in paths),
+    )
 
 
 def _is_data(path: Path) -> bool:
@@ -170,20 +176,23 @@ def _open_uri(uri: str) -> Source:
             paths = []
         if not paths:
             raise SourceError(uri, "found no Parquet there")
-        return Source(uri, tuple(_open_file(p, system.open_input_file(p)) for p in paths), None)
+        files = tuple(_open_file(p, system.open_input_file(p)) for p in paths)
+        root = uri.rstrip("/").removesuffix(path.rstrip("/"))
+        return Source(uri, files, None, tuple(root + p for p in paths))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(uri, f"cannot be opened ({short(error)})") from error
 
 
 def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetFile:
-    with _reading(name):
+    with reading(name):
         if isinstance(file, Path) and file.stat().st_size == 0:
             raise SourceError(name, "is an empty file, expected Parquet")
         return pq.ParquetFile(file, pre_buffer=False)
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading(name: str) -> Iterator[None]:
+    """Turn what reading may raise into SourceError."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -200,7 +209,7 @@ def short(error: Exception) -> str:
     return lines[0][:160] if lines else type(error).__name__
 
 
-def _batch_rows(file: pq.ParquetFile) -> int:
+def batch_rows(file: pq.ParquetFile) -> int:
     """Return how many rows make a batch of about 64 MiB."""
     sizes = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     rows = sum(group.num_rows for group in sizes)
@@ -208,7 +217,7 @@ def _batch_rows(file: pq.ParquetFile) -> int:
     return int(max(1, min(1 << 16, _BATCH_BYTES * rows // max(size, 1))))
 
 
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Put a batch under the schema: columns that its file lacks are null."""
     if batch.schema.equals(schema):
         return batch.replace_schema_metadata(schema.metadata)
