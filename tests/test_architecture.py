@@ -37,6 +37,7 @@ LAYERS = [
     {"parquet_io", "workspace"},
     {"rollouts", "assembling", "inspecting", "viewing", "auditing", "sft"},
     {"grading"},
+    {"engines"},
     {"commands"},
     {"cli"},
     {"__main__"},
@@ -109,7 +110,7 @@ def loaded_after(*arguments, names):
 
 
 def test_help_loads_neither_arrow_nor_git_nor_openai():
-    heavy = ["openai", "git", "pyarrow", "numpy", "rich.progress"]
+    heavy = ["openai", "git", "pyarrow", "numpy", "rich.progress", "ray"]
     assert loaded_after("--help", names=heavy) == []
     assert loaded_after("grade", "--help", names=heavy) == []
 
@@ -117,6 +118,6 @@ def test_help_loads_neither_arrow_nor_git_nor_openai():
 def test_filter_loads_neither_git_nor_openai(tmp_path):
     path = tables.write(tmp_path / "in.parquet", tables.rollouts({"a": [True, False]}))
     out = tmp_path / "out.parquet"
-    names = ["openai", "git", "unidiff"]
+    names = ["openai", "git", "unidiff", "ray"]
     assert loaded_after("filter", path, "-o", out, names=names) == []
     assert loaded_after("validate", path, names=names) == []

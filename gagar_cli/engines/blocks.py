@@ -31,6 +31,7 @@ from gagar_cli.grading.contract import Grader
 from gagar_cli.grading.rows import read_groups
 from gagar_cli.grading.stage import grade
 from gagar_cli.grading.votelog import VoteLog
+from gagar_cli.options import GradeOptions
 from gagar_cli.parquet_io import Piece, PieceSource, TableSource
 from gagar_cli.provenance import Provenance
 from gagar_cli.rollouts import Rollouts
@@ -187,7 +188,7 @@ def block_row(block: Block, row: int) -> int:
     """Return the number of a block's row in the whole data set."""
     if not len(block.rows):
         return 0
-    return block.data.pieces[block.pieces[row]].first + int(block.rows[row])
+    return int(block.data.pieces[block.pieces[row]].first + block.rows[row])
 
 
 def _check_workspaces(rollouts: Rollouts) -> None:
@@ -207,10 +208,10 @@ def worked(  # noqa: PLR0913
     job: Job,
     grader: Grader | None = None,
     log: VoteLog | None = None,
-    options: Mapping[str, object] | None = None,
+    options: GradeOptions | None = None,
     progress: Progress = lambda _done, _all, _usage: None,
 ) -> Worked:
-    """Run the stages on a block. `options` replace some of grading's that leave no trace."""
+    """Run the stages on a block. `options` differ from the job's in what leaves no trace."""
     found = Found()
     log = VoteLog() if log is None else log
     reason = None
@@ -227,7 +228,7 @@ def worked(  # noqa: PLR0913
             rollouts, found.graded = grade(
                 rollouts,
                 grader,
-                replace(job.grading, **(options or {})),
+                options or job.grading,
                 log,
                 progress,
                 retry_ungraded=job.retry_ungraded,

@@ -29,7 +29,8 @@ def partition_of(group_id: pa.ChunkedArray, partitions: int) -> Ints:
     encoded = group_id.cast(pa.string()).combine_chunks().dictionary_encode()
     numbers = [_hash(text or "") % partitions for text in encoded.dictionary.to_pylist()]
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
-    return np.array([*numbers, 0], dtype=np.int64)[codes]
+    dealt: Ints = np.array([*numbers, 0], dtype=np.int64)[codes]
+    return dealt
 
 
 def _hash(text: str) -> int:
@@ -63,7 +64,7 @@ def packed(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def unpacked(data: pa.Scalar) -> pa.Table:

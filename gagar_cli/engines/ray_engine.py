@@ -3,37 +3,53 @@
     1  Ray Data reads the columns that stages need, and brings them together by group
     2  every partition is checked; what any stage would refuse stops the run here
     3  workers, a bounded number of actors, run the stages on one partition after another
-    4  Ray Data brings the new columns back to their files; each is written once, heavy columns and all
+    4  Ray Data takes the new columns back to their pieces of the input; each becomes a file
 
-Groups are small beside a partition, so a partition is many groups. A task or worker that is lost is
-run again by Ray. Errors come back as data, so that they read as they do locally.
+A task or worker that is lost is run again by Ray. Errors come back as data, so that they read as
+they do locally.
 """
 
-import contextlib
-import logging
+import asyncio
 import os
 import pickle
-import signal
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from gagar_cli.assembling import refuse
 from gagar_cli.engines import stages
 from gagar_cli.engines.blocks import PARTITION, PIECE, DataSet, Refused, Worked, worked
+from gagar_cli.engines.cluster import connected
 from gagar_cli.engines.folders import new_folder
 from gagar_cli.engines.job import Found, Job
 from gagar_cli.engines.merging import merged
 from gagar_cli.engines.partitions import how_many, split_evenly
+from gagar_cli.engines.ray_worker import (
+    KEYS,
+    Setting,
+    Worker,
+    as_table,
+    gather_task,
+    merged_transcripts,
+    read_task,
+    refusals,
+    rows_of,
+    write_task,
+)
 from gagar_cli.engines.tally import Sofar, Tally
-from gagar_cli.errors import EngineError, GagarError, OptionError, SourceError
+from gagar_cli.errors import OptionError, SourceError
+from gagar_cli.grading.contract import Grader
+from gagar_cli.grading.votelog import VoteLog
 from gagar_cli.options import Cluster
 from gagar_cli.parquet_io import pieces_of
 from gagar_cli.rollouts import Rollouts
 
 _SECONDS = 0.3  # between two looks at what is done
+_TRIES = 5  # of a partition whose worker was lost, before it is to blame
 
 
 class Tell(Protocol):
@@ -58,14 +74,17 @@ def run_on_ray(
 
     A cluster that is not to be had raises EngineError; all else raises as it does locally.
     """
+    if job.grading and job.grading.canaries:
+        raise OptionError(
+            "--canaries",
+            "cannot be planted by --engine ray, whose workers see a part of the groups each",
+            "test the grader with --engine local on a part of the rollouts",
+        )
     data = _data_set(rollouts, job)
-    _refuse_what_cannot_be_shared(job)
     rubric = stages.read_rubric(job.files)
     # Columns that are missing or of a wrong type are refused before a cluster is looked for.
-    nothing = worked(data.empty(), job, _grader(job, rubric, None))
-    with _connected(cluster) as cpus:
-        from gagar_cli.engines.ray_worker import KEYS, Setting  # noqa: PLC0415
-
+    nothing = worked(data.empty(), job, _grader(job, rubric))
+    with connected(cluster) as cpus:
         setting = Setting(
             data=data,
             job=job,
@@ -80,14 +99,15 @@ def run_on_ray(
             new_folder(targets.rejected) as rejected,
             _shared_journal(setting),
         ):
-            parts, results = [nothing], []
+            done: list[Worked] = [nothing]
+            results: list[Any] = []
             if rollouts.source.rows:
                 blocks = _gathered(setting, tell)
                 setting = replace(setting, model=_model(setting))
                 found, results = _worked(setting, blocks, cpus, tell)
-                parts += found
-            _write(setting, (nothing, results), (str(output), rejected), tell)
-    return merged([part.found for part in parts])
+                done += found
+            _write(setting, nothing, results, (str(output), rejected), tell)
+    return merged([part.found for part in done])
 
 
 def _data_set(rollouts: Rollouts, job: Job) -> DataSet:
@@ -106,71 +126,33 @@ def _data_set(rollouts: Rollouts, job: Job) -> DataSet:
     )
 
 
-def _refuse_what_cannot_be_shared(job: Job) -> None:
-    if job.grading and job.grading.canaries:
-        raise OptionError(
-            "--canaries",
-            "cannot be planted by --engine ray, whose workers see a part of the groups each",
-            "test the grader with --engine local on a part of the rollouts",
-        )
-
-
-def _grader(job: Job, rubric: str | None, model: str | None) -> Any:  # noqa: ANN401
+def _grader(job: Job, rubric: str | None) -> Grader | None:
     if job.grading is None:
         return None
-    from gagar_cli.grading.votelog import VoteLog  # noqa: PLC0415
-
-    options = replace(job.grading, model=job.grading.model or model)
-    return stages.grader_of(options, rubric, None, VoteLog())
+    return stages.grader_of(job.grading, rubric, None, VoteLog())
 
 
-@contextlib.contextmanager
-def _connected(cluster: Cluster) -> Iterator[int]:
-    """Connect to a cluster, or start one on this machine; lend the number of its CPUs."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster of our own
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # asks for less talk
-    try:
-        import ray  # noqa: PLC0415
-        import ray.data  # noqa: PLC0415
-    except ImportError as error:
-        raise EngineError(
-            "--engine ray", "needs Ray, which is not installed", "pip install 'gagar[ray]'"
-        ) from error
-    address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
-    own: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    terminate = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            ignore_reinit_error=False,
-            **own,
-        )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EngineError(
-            f"Ray at {address}", f"cannot be reached ({what})", "check --ray-address"
-        ) from error
-    try:
-        signal.signal(signal.SIGTERM, terminate)  # Ray puts its own in place
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        yield max(1, int(ray.cluster_resources().get("CPU", 1)))
-    finally:
-        ray.shutdown()
+def _model(setting: Setting) -> str | None:
+    """Ask the server for its model, once for all workers, where none is named."""
+    grading = setting.job.grading
+    if grading is None or not grading.url or grading.model:
+        return None
+    grader = stages.grader_of(grading, setting.rubric, None, VoteLog())
+
+    async def ask() -> None:
+        await grader.start()
+        await grader.close()
+
+    asyncio.run(ask())
+    return grader.model
 
 
-@contextlib.contextmanager
-def _shared_journal(setting: Any) -> Iterator[None]:  # noqa: ANN401
+@contextmanager
+def _shared_journal(setting: Setting) -> Iterator[None]:
     """Take in what workers of an earlier run have left beside the journal, and ours at the end."""
-    job = setting.job
-    path = stages.journal_path(job.grading, job.files) if job.grading else None
+    path = stages.journal_path(setting.job.grading, setting.job.files)
     with stages.opened_journal(path):
-        pass
+        pass  # opened and closed: while workers run, nobody writes to it
     try:
         yield
     finally:
@@ -178,96 +160,74 @@ def _shared_journal(setting: Any) -> Iterator[None]:  # noqa: ANN401
             pass
 
 
-def _gathered(setting: Any, tell: Tell) -> list[Any]:  # noqa: ANN401
-    """Read and bring together; return references of blocks of partitions, having checked them."""
+def _gathered(setting: Setting, tell: Tell) -> list[Any]:
+    """Read and bring together; return references of blocks of partitions, all of them checked."""
     import ray  # noqa: PLC0415
-
-    from gagar_cli.engines.ray_worker import gather_task, read_task, refusals  # noqa: PLC0415
 
     numbers = [{PIECE: piece.number} for piece in setting.data.pieces if piece.rows]
     tell("reading files", 0, len(numbers))
-    read = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
-        read_task, batch_format="pyarrow", batch_size=None, fn_kwargs={"setting": setting}
+    blocks = (
+        ray.data.from_items(numbers, override_num_blocks=len(numbers))
+        .map_batches(
+            read_task, batch_format="pyarrow", batch_size=None, fn_kwargs={"setting": setting}
+        )
+        .groupby(PARTITION, num_partitions=setting.partitions)
+        .map_groups(gather_task, batch_format="pyarrow", fn_kwargs={"setting": setting})
+        .materialize()
+        .to_arrow_refs()
     )
-    together = read.groupby(PARTITION, num_partitions=setting.partitions).map_groups(
-        gather_task, batch_format="pyarrow", fn_kwargs={"setting": setting}
-    )
-    blocks = together.materialize().to_arrow_refs()
     tell("reading files", len(numbers), len(numbers))
-    found: list[Refused] = sum(ray.get([refusals.remote(block) for block in blocks]), [])
-    errors = [refused for refused in found if refused.error]
+    look = ray.remote(num_cpus=0, max_retries=-1)(refusals)
+    found: list[Refused] = list(chain(*ray.get([look.remote(block) for block in blocks])))
+    errors = [(refused.row, n, refused.error) for n, refused in enumerate(found) if refused.error]
     if errors:
-        raise min(errors, key=lambda refused: refused.row).error  # type: ignore[misc]
+        raise min(errors)[2]
     missing = sorted((p for refused in found for p in refused.missing), key=lambda p: p[0])
     refuse([problem for _, problem in missing], setting.data.name)
-    return blocks
-
-
-def _model(setting: Any) -> str | None:  # noqa: ANN401
-    """Ask the server for its model, once for all workers, where none is named."""
-    import asyncio  # noqa: PLC0415
-
-    job = setting.job
-    if not job.grading or not job.grading.url or job.grading.model:
-        return None
-    grader = _grader(job, setting.rubric, None)
-
-    async def ask() -> None:
-        await grader.start()
-        await grader.close()
-
-    asyncio.run(ask())
-    return str(grader.model)
+    return list(blocks)
 
 
 def _worked(
-    setting: Any,  # noqa: ANN401
-    blocks: Sequence[Any],
-    cpus: int,
-    tell: Tell,
+    setting: Setting, blocks: Sequence[Any], cpus: int, tell: Tell
 ) -> tuple[list[Worked], list[Any]]:
     """Run the stages on all blocks; return what was found, and references of the new columns."""
     import ray  # noqa: PLC0415
 
-    from gagar_cli.engines.ray_worker import Worker, merged_transcripts  # noqa: PLC0415
-
     grading = setting.job.grading
-    asks = grading is not None and grading.url is not None
-    many = min(cpus, len(blocks), grading.concurrency if asks else cpus)
-    shares = split_evenly(grading.concurrency, many) if asks else [1] * many
-    tally = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Tally).remote()
+    asking = grading.concurrency if grading and grading.url else None
+    many = min(cpus, len(blocks), asking or cpus)
+    tally = ray.remote(num_cpus=0)(Tally).remote()
+    actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES)(Worker)
+    workers = [actor.remote(share, tally) for share in split_evenly(asking or many, many)]
     shared = ray.put(setting)
-    idle = [Worker.remote(shared, share, tally) for share in shares]
-    everyone = list(idle)
-    under_way: dict[Any, tuple[int, Any]] = {}
+
     done: dict[int, list[Worked]] = {}
-    transcripts, results = [None] * len(blocks), [None] * len(blocks)
-    waiting = list(range(len(blocks)))[::-1]
+    transcripts: dict[int, Any] = {}
+    results: dict[int, Any] = {}
+    under_way: dict[Any, tuple[int, Any]] = {}
+    waiting, idle = list(range(len(blocks))), list(workers)
     while waiting or under_way:
         while waiting and idle:
-            number, worker = waiting.pop(), idle.pop()
-            found, transcripts[number], results[number] = worker.work.options(num_returns=3).remote(
-                blocks[number]
-            )
+            number, worker = waiting.pop(0), idle.pop()
+            call = worker.work.options(num_returns=3)
+            found, transcripts[number], results[number] = call.remote(shared, blocks[number])
             under_way[found] = (number, worker)
-        ready, _ = ray.wait(list(under_way), num_returns=1, timeout=_SECONDS)
+        ready, _ = ray.wait(list(under_way), timeout=_SECONDS)
         for reference in ready:
             number, worker = under_way.pop(reference)
             idle.append(worker)
-            done[number] = _unless_failed(ray.get(reference))
-        so_far: Sofar = ray.get(tally.total.remote())
+            outcome = ray.get(reference)
+            if isinstance(outcome, Exception):
+                raise outcome
+            done[number] = outcome
+        so_far = ray.get(tally.total.remote())
         tell("partitions", len(done), len(blocks), _remark(so_far, setting.job))
     if setting.job.files.transcripts is not None:
-        merged_transcripts(sum(ray.get(transcripts), []), setting.job.files.transcripts)
-    for worker in everyone:
-        ray.kill(worker)
-    return sum((done[number] for number in sorted(done)), []), results
-
-
-def _unless_failed(found: list[Worked] | GagarError | OSError) -> list[Worked]:
-    if isinstance(found, Exception):
-        raise found
-    return found
+        parts = (ray.get(transcripts[number]) for number in sorted(transcripts))
+        merged_transcripts(chain.from_iterable(parts), setting.job.files.transcripts)
+    for worker in workers:
+        ray.kill(worker)  # its CPU is needed to write
+    return list(chain(*(done[number] for number in sorted(done)))), list(results.values())
 
 
 def _remark(so_far: Sofar, job: Job) -> str:
@@ -279,17 +239,15 @@ def _remark(so_far: Sofar, job: Job) -> str:
 
 
 def _write(
-    setting: Any,  # noqa: ANN401
-    made: tuple[Worked, list[Any]],
+    setting: Setting,
+    nothing: Worked,
+    results: Sequence[Any],
     folders: tuple[str, str | None],
     tell: Tell,
 ) -> None:
-    """Write each piece of the input as a file of the output."""
+    """Write each piece of the input as a file; `nothing` is what pieces without rows come to."""
     import ray  # noqa: PLC0415
 
-    from gagar_cli.engines.ray_worker import as_table, rows_of, write_task  # noqa: PLC0415
-
-    nothing, results = made
     pieces = len(setting.data.pieces)
     tell("writing files", 0, pieces)
     empty = rows_of(nothing)

@@ -5,13 +5,13 @@ import os
 import pickle
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import ray
+import pyarrow.parquet as pq
 
 from gagar_cli.engines import stages
 from gagar_cli.engines.blocks import (
@@ -37,6 +37,7 @@ from gagar_cli.grading.votelog import open_votelog
 from gagar_cli.grading.worker_journal import WorkerJournal
 from gagar_cli.parquet_io import open_sink
 from gagar_cli.provenance import Provenance
+from gagar_cli.transcripts import TRANSCRIPT_SCHEMA
 
 _SECONDS = 0.25  # between two reports to the tally
 KEYS = ("GAGAR_GRADER_API_KEY", "OPENAI_API_KEY")
@@ -127,74 +128,74 @@ def _block_of(data: DataSet, rows: pa.Scalar) -> Block:
     return Block(data, bare, pieces, numbers, sorted(set(pieces.tolist())))
 
 
-@ray.remote(num_cpus=0, max_retries=-1)
 def refusals(block: pa.Table) -> list[Refused]:
     """Return what is wrong with the partitions of a block."""
     return [pickle.loads(refused.as_buffer()) for refused in block["refused"]]  # noqa: S301
 
 
-@ray.remote(max_restarts=-1, max_task_retries=-1)
 class Worker:
     """Runs the stages on one partition after another; it grades up to its share of requests."""
 
-    def __init__(self, setting: Setting, share: int, tally: Any) -> None:  # noqa: ANN401  an actor
+    def __init__(self, share: int, tally: Any) -> None:  # noqa: ANN401  an actor
         """Get ready; nothing is opened yet."""
-        self._setting = setting
+        import ray  # noqa: PLC0415
+
         self._share = share
         self._tally = tally
-        self._id = f"{ray.get_runtime_context().get_actor_id()[:12]}"
+        self._id = ray.get_runtime_context().get_actor_id()
         self._journal: WorkerJournal | None = None
-        os.environ.update(setting.keys or {})
 
-    def pid(self) -> int:
-        """Return the process, once it is up."""
-        return os.getpid()
-
-    def work(self, block: pa.Table) -> tuple[list[Worked] | Failure, list[bytes], pa.Table]:
+    def work(
+        self, setting: Setting, block: pa.Table
+    ) -> tuple[list[Worked] | Failure, list[bytes], pa.Table]:
         """Run the stages on the partitions of a block.
 
         Returns what was found or what stops the run, transcripts, and a row for each piece of each
         partition with its columns.
         """
+        os.environ.update(setting.keys or {})
         done: list[Worked] = []
         transcripts: list[bytes] = []
         results: list[dict[str, Any]] = []
         try:
-            go_home(self._setting)
+            go_home(setting)
             for number, rows in zip(block[PARTITION].to_pylist(), block["rows"], strict=True):
-                part = self._partition(number, _block_of(self._setting.data, rows), transcripts)
+                part = self._partition(setting, number, _block_of(setting.data, rows), transcripts)
                 results += rows_of(part)
                 done.append(replace(part, columns={}, rejected={}))
         except (GagarError, OSError) as error:
             return error, [], as_table([])
         return done, transcripts, as_table(results)
 
-    def _partition(self, number: int, block: Block, transcripts: list[bytes]) -> Worked:
-        setting, grading = self._setting, self._setting.job.grading
-        if grading is None:
+    def _partition(
+        self, setting: Setting, number: int, block: Block, transcripts: list[bytes]
+    ) -> Worked:
+        if setting.job.grading is None:
             return worked(block, setting.job)
-        here = {"concurrency": self._share}
+        options = replace(setting.job.grading, concurrency=self._share)
+        asking = replace(options, model=options.model or setting.model)
         wanted = setting.job.files.transcripts is not None
         with tempfile.TemporaryDirectory(prefix="gagar-transcripts-") as folder:
             path = Path(folder) / "votes.parquet"
             with open_votelog(str(path) if wanted else None) as log:
-                options = replace(grading, model=grading.model or setting.model, **here)
-                grader = stages.grader_of(options, setting.rubric, self._votes(), log)
+                grader = stages.grader_of(asking, setting.rubric, self._votes(setting), log)
                 with self._reporting(number, grader.usage) as progress:
-                    result = worked(block, setting.job, grader, log, here, progress)
+                    result = worked(block, setting.job, grader, log, options, progress)
             if wanted:
                 transcripts.append(path.read_bytes())
         return result
 
-    def _votes(self) -> WorkerJournal | None:
-        path = stages.journal_path(self._setting.job.grading, self._setting.job.files)
+    def _votes(self, setting: Setting) -> WorkerJournal | None:
+        path = stages.journal_path(setting.job.grading, setting.job.files)
         if path is not None and self._journal is None:
-            self._journal = WorkerJournal(path, self._setting.run, self._id)
+            self._journal = WorkerJournal(path, setting.run, self._id)
         return self._journal
 
     @contextlib.contextmanager
     def _reporting(self, number: int, usage: Usage) -> Iterator[Any]:
         """Tell the tally what is done and spent, now and then; learn what others have spent."""
+        import ray  # noqa: PLC0415
+
         groups = 0
         ended = threading.Event()
         name = f"{self._id}-{os.getpid()}"
@@ -267,12 +268,8 @@ def _file(folder: str, number: int) -> str:
     return f"{folder}/part-{number:05}.parquet"
 
 
-def merged_transcripts(parts: list[bytes], target: str) -> None:
+def merged_transcripts(parts: Iterable[bytes], target: str) -> None:
     """Write the transcripts of all partitions as one file."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    from gagar_cli.transcripts import TRANSCRIPT_SCHEMA  # noqa: PLC0415
-
     with open_sink(target, TRANSCRIPT_SCHEMA) as sink:
         for part in parts:
             for batch in pq.ParquetFile(pa.BufferReader(part)).iter_batches():

@@ -102,9 +102,9 @@ def grader_of(
     return AgentGrader(options, rubric, journal, log.record)
 
 
-def journal_path(options: GradeOptions, files: GradeFiles) -> Path | None:
+def journal_path(options: GradeOptions | None, files: GradeFiles) -> Path | None:
     """Return where votes are kept, None where none are."""
-    if options.url is None or not files.keep_journal:
+    if options is None or options.url is None or not files.keep_journal:
         return None
     from gagar_cli.grading.journal import default_path  # noqa: PLC0415
 

@@ -74,7 +74,7 @@ class WorkerJournal:
             return found
         # Immutable: nobody writes to it now, and no locks are needed that a network disk may lack.
         address = f"file:{quote(str(self._path.resolve()))}?immutable=1"
-        # Where another run does write to it after all, a vote that cannot be read is asked for again.
+        # Where another run writes to it after all, a vote that cannot be read is asked for again.
         with (
             suppress(sqlite3.DatabaseError),
             closing(sqlite3.connect(address, uri=True)) as database,

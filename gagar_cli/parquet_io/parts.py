@@ -65,12 +65,12 @@ class PieceSource(Source):
         return cls(name, opened.files, None, opened.paths, piece.row_groups, whole)
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The schema of the data set."""
         return self.whole
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def rows(self) -> int:
         """All rows of the piece."""
         metadata = self.files[0].metadata
         return sum(metadata.row_group(i).num_rows for i in self.row_groups)
@@ -108,12 +108,12 @@ class TableSource(Source):
         return cls(name, (), folder, (), table, whole)
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The schema of the data set, columns that are not in memory included."""
         return self.whole
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def rows(self) -> int:
         """All rows in memory."""
         return int(self.table.num_rows)
 
