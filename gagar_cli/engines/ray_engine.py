@@ -198,7 +198,7 @@ def _worked(
     many = min(cpus, len(blocks), asking or cpus)
     tally = ray.remote(num_cpus=0)(Tally).remote()
     actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES)(Worker)
-    workers = [actor.remote(share, tally) for share in split_evenly(asking or many, many)]
+    workers = [actor.remote(share) for share in split_evenly(asking or many, many)]
     shared = ray.put(setting)
 
     done: dict[int, list[Worked]] = {}
@@ -210,7 +210,7 @@ def _worked(
         while waiting and idle:
             number, worker = waiting.pop(0), idle.pop()
             call = worker.work.options(num_returns=3)
-            found, transcripts[number], results[number] = call.remote(shared, blocks[number])
+            found, transcripts[number], results[number] = call.remote(shared, tally, blocks[number])
             under_way[found] = (number, worker)
         ready, _ = ray.wait(list(under_way), timeout=_SECONDS)
         for reference in ready:

@@ -136,17 +136,19 @@ def refusals(block: pa.Table) -> list[Refused]:
 class Worker:
     """Runs the stages on one partition after another; it grades up to its share of requests."""
 
-    def __init__(self, share: int, tally: Any) -> None:  # noqa: ANN401  an actor
+    def __init__(self, share: int) -> None:
         """Get ready; nothing is opened yet."""
         import ray  # noqa: PLC0415
 
         self._share = share
-        self._tally = tally
         self._id = ray.get_runtime_context().get_actor_id()
         self._journal: WorkerJournal | None = None
 
     def work(
-        self, setting: Setting, block: pa.Table
+        self,
+        setting: Setting,
+        tally: Any,
+        block: pa.Table,
     ) -> tuple[list[Worked] | Failure, list[bytes], pa.Table]:
         """Run the stages on the partitions of a block.
 
@@ -154,6 +156,7 @@ class Worker:
         partition with its columns.
         """
         os.environ.update(setting.keys or {})
+        self._tally = tally
         done: list[Worked] = []
         transcripts: list[bytes] = []
         results: list[dict[str, Any]] = []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gagar_cli.assembling import AssembleSummary, assemble
 from gagar_cli.errors import OptionError, located
 from gagar_cli.filtering import FilterResult, filter_rollouts
 from gagar_cli.options import (
@@ -21,12 +20,13 @@ from gagar_cli.options import (
 )
 from gagar_cli.redistributing import RedistributeSummary, redistribute_rollouts
 from gagar_cli.rollouts import Progress, Rollouts
-from gagar_cli.workspace.repositories import RepositoryFinder, read_repo_map
 
 if TYPE_CHECKING:
+    from gagar_cli.assembling import AssembleSummary
     from gagar_cli.grading.contract import Grader
     from gagar_cli.grading.journal import VoteStore
     from gagar_cli.grading.votelog import VoteLog
+    from gagar_cli.workspace.repositories import RepositoryFinder
 
 CREDIT_COLUMNS = ("reward", "advantage", "grade_confidence", "num_tokens")
 
@@ -53,8 +53,13 @@ def rehearse(rollouts: Rollouts, options: RedistributeOptions) -> None:
         redistribute_rollouts(tied, options, rollouts.pass_threshold)
 
 
-def finder_of(rollouts: Rollouts, sources: Sources, options: AssembleOptions) -> RepositoryFinder:
+def finder_of(rollouts: Rollouts, sources: Sources, options: AssembleOptions) -> "RepositoryFinder":
     """Return what finds the repositories; left to itself, beside the input, then here."""
+    from gagar_cli.workspace.repositories import (  # noqa: PLC0415  filtering needs no git
+        RepositoryFinder,
+        read_repo_map,
+    )
+
     beside = [*([rollouts.source.folder] if rollouts.source.folder else []), Path.cwd()]
     return RepositoryFinder(
         roots=[Path(folder) for folder in sources.repos]
@@ -70,8 +75,10 @@ def assembled(
     options: AssembleOptions,
     sources: Sources,
     progress: Progress = lambda _done, _all: None,
-) -> tuple[Rollouts, AssembleSummary]:
+) -> tuple[Rollouts, "AssembleSummary"]:
     """Build a workspace for each group."""
+    from gagar_cli.assembling import assemble  # noqa: PLC0415  likewise
+
     finder = finder_of(rollouts, sources, options)
     return assemble(rollouts, finder, options, sources.jobs or os.cpu_count() or 1, progress)
 
