@@ -147,7 +147,7 @@ class Worker:
     def work(
         self,
         setting: Setting,
-        tally: Any,
+        tally: Any,  # noqa: ANN401  a handle of Ray's
         block: pa.Table,
     ) -> tuple[list[Worked] | Failure, list[bytes], pa.Table]:
         """Run the stages on the partitions of a block.
