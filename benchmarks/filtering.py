@@ -211,8 +211,10 @@ def check(source: Path, folder: Path) -> None:
     rows = pa.Table.from_batches([next(begin) for _ in range(2)])
     rows = rows.filter(pc.is_in(rows["rollout_id"], pa.array(sorted(wanted))))
     ours = kept["gagar"].iter_batches(batch_size=len(rows))
-    if not pa.Table.from_batches([next(ours)]).replace_schema_metadata(None).equals(
-        rows.replace_schema_metadata(None)
+    if (
+        not pa.Table.from_batches([next(ours)])
+        .replace_schema_metadata(None)
+        .equals(rows.replace_schema_metadata(None))
     ):
         raise SystemExit("gagar changes values")
 
