@@ -111,7 +111,7 @@ class Rollouts:
     def stream(self, *canonical: str) -> Iterator[pa.RecordBatch]:
         """Yield columns of the source for the kept rows, batch by batch, by canonical name."""
         self.require(*canonical)
-        for batch, _ in self._kept_batches([self.names[name] for name in canonical]):
+        for batch in self.source.batches([self.names[name] for name in canonical], self.keep):
             yield pa.RecordBatch.from_arrays(batch.columns, names=list(canonical))
 
     def only(self, keep: NDArray[np.bool_], stage: str, options: "DataclassInstance") -> "Rollouts":
@@ -174,14 +174,16 @@ class Rollouts:
         schema = self.schema
         stored = [name for name in self.source.schema.names if name not in self.dropped]
         added = pa.table(dict(self.added)) if self.added else None
+        written = 0
         with open_sink(target, schema, self.source) as sink:
-            for batch, start in self._kept_batches(stored if self.dropped else None):
+            for batch in self.source.batches(stored if self.dropped else None, self.keep):
                 arrays = list(batch.columns)
                 if added is not None:
-                    part = added.slice(start, len(batch)).combine_chunks()
+                    part = added.slice(written, len(batch)).combine_chunks()
                     arrays += [_one_chunk(column) for column in part.columns]
                 sink.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                progress(start + len(batch), total)
+                written += len(batch)
+                progress(written, total)
 
     def write_rejected(self, target: str, keep: NDArray[np.bool_], reason: pa.Array) -> None:
         """Write the rows of the source that are not kept, with their `reject_reason`."""
@@ -190,19 +192,6 @@ class Rollouts:
             rejected = replace(rejected, dropped=frozenset({"reject_reason"}))
         column = pa.chunked_array([reason.filter(pa.array(~keep))])
         replace(rejected, added={"reject_reason": column}).write(target)
-
-    def _kept_batches(self, columns: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield batches of the kept rows, each with the number of kept rows before it."""
-        read = kept = 0
-        for batch in self.source.batches(columns):
-            part = batch
-            if self.keep is not None:
-                mask = self.keep[read : read + len(batch)]
-                part = batch if mask.all() else batch.filter(pa.array(mask))
-            read += len(batch)
-            if len(part):
-                yield part, kept
-            kept += len(part)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

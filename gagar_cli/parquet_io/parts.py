@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from gagar_cli.parquet_io.source import Source, batch_rows, conformed, open_source, reading
+from gagar_cli.parquet_io.batches import kept
+from gagar_cli.parquet_io.source import Source, open_source
 
 _PIECE_BYTES = 256 << 20  # uncompressed, of a piece; a row group is never cut
 
@@ -75,24 +79,9 @@ class PieceSource(Source):
         metadata = self.files[0].metadata
         return sum(metadata.row_group(i).num_rows for i in self.row_groups)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, all columns or those named, under the data set's schema."""
-        schema = self.whole
-        if columns is not None:
-            schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
-        if not self.row_groups:
-            return
-        [file] = self.files
-        wanted = [name for name in schema.names if name in file.schema_arrow.names]
-        with reading(self.name):
-            yield from (
-                conformed(batch, schema)
-                for batch in file.iter_batches(
-                    batch_size=batch_rows(file),
-                    row_groups=list(self.row_groups),
-                    columns=wanted if columns else None,
-                )
-            )
+    def parts(self) -> Iterator[tuple[pq.ParquetFile, list[int]]]:
+        """Yield the file, with the numbers of the row groups that make the piece."""
+        yield self.files[0], list(self.row_groups)
 
 
 @dataclass(frozen=True)
@@ -117,10 +106,13 @@ class TableSource(Source):
         """All rows in memory."""
         return int(self.table.num_rows)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order."""
+    def batches(
+        self, columns: Sequence[str] | None = None, keep: NDArray[np.bool_] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows in order; keep: (rows,) bool, None for all."""
         table = self.table if columns is None else self.table.select(columns)
-        yield from table.replace_schema_metadata(self.whole.metadata).to_batches()
+        batches = table.replace_schema_metadata(self.whole.metadata).to_batches()
+        yield from batches if keep is None else kept(batches, keep)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return whole columns."""

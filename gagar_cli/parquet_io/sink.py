@@ -16,6 +16,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from gagar_cli.errors import OutputError
+from gagar_cli.parquet_io.encodings import Encoding, leaf_paths
 from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, short
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ class Sink:
         self._row_group_rows = like.row_group_rows if like else _ROW_GROUP_ROWS
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
-        codecs = like.codecs() if like else {}
-        encoded = set(like.dictionary_encoded() if like else ())
-        leaves = _leaf_paths(schema)
+        known = like.encodings if like else {}
+        encodings = {leaf: known.get(leaf, Encoding()) for leaf in leaf_paths(schema)}
         self._writer = pq.ParquetWriter(
             self._stream,
             schema,
-            compression={leaf: _codec(codecs.get(leaf, "ZSTD")) for leaf in leaves},
-            use_dictionary=[leaf for leaf in leaves if leaf in encoded or leaf not in codecs],
+            compression={leaf: _codec(of.codec) for leaf, of in encodings.items()},
+            use_dictionary=[leaf for leaf, of in encodings.items() if of.dictionary],
+            write_statistics=[leaf for leaf, of in encodings.items() if of.statistics],
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -90,14 +91,6 @@ class _Abortable(io.RawIOBase):
     def flush(self) -> None:
         if not self.aborted:
             self._target.flush()
-
-
-def _leaf_paths(schema: pa.Schema) -> list[str]:
-    """Return the leaf columns' paths as Parquet names them, by writing no rows."""
-    buffer = io.BytesIO()
-    pq.ParquetWriter(buffer, schema).close()
-    leaves = pq.ParquetFile(buffer).schema
-    return [leaves.column(i).path for i in range(len(leaves))]
 
 
 def _codec(name: str) -> str:

@@ -14,17 +14,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from gagar_cli.errors import SourceError
+from gagar_cli.parquet_io.ahead import ahead
+from gagar_cli.parquet_io.batches import batches_of, conformed, kept
+from gagar_cli.parquet_io.encodings import Encoding, encodings_of
 
 STDIO = "-"
-_BATCH_BYTES = 64 << 20  # of one decoded batch, as the file's own sizes suggest
 _DEFAULT_ROW_GROUP = 1 << 20
+_AHEAD = 4  # batches, so that decoding goes on while a whole row group is encoded
 REMOTE = ("s3://", "gs://", "gcs://", "hdfs://", "abfs://", "abfss://", "file://")
 
 
@@ -65,44 +70,47 @@ class Source:
         ]
         return max(sizes, default=0) or _DEFAULT_ROW_GROUP
 
-    def codecs(self) -> dict[str, str]:
-        """Return the codec of each leaf column, by its path, as the first row group has it."""
-        return {c.path_in_schema: c.compression for c in self._first_row_group()}
+    @cached_property
+    def encodings(self) -> dict[str, Encoding]:
+        """How each leaf column is written, by its path."""
+        return encodings_of(self.files)
 
-    def dictionary_encoded(self) -> list[str]:
-        """Return the paths of the leaf columns that are dictionary-encoded."""
-        names = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
-        return [c.path_in_schema for c in self._first_row_group() if names & set(c.encodings)]
-
-    def _first_row_group(self) -> list[Any]:
+    def parts(self) -> Iterator[tuple[pq.ParquetFile, list[int]]]:
+        """Yield each file, with the numbers of its row groups."""
         for file in self.files:
-            if file.metadata.num_row_groups:
-                group = file.metadata.row_group(0)
-                return [group.column(i) for i in range(group.num_columns)]
-        return []
+            yield file, list(range(file.metadata.num_row_groups))
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, all columns or those named, under the data set's schema."""
-        schema = self.schema
-        if columns is not None:
-            schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
-        for file in self.files:
-            wanted = [name for name in schema.names if name in file.schema_arrow.names]
-            with reading(self.name):
-                yield from (
-                    conformed(batch, schema)
-                    for batch in file.iter_batches(
-                        batch_size=batch_rows(file), columns=wanted if columns else None
-                    )
-                )
+    def batches(
+        self, columns: Sequence[str] | None = None, keep: NDArray[np.bool_] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows in order, all columns or those named, under the data set's schema.
+
+        keep: (rows,) bool, the rows to yield; None for all. The next batches are decoded while
+        the last one is in use.
+        """
+        batches = self._batches(self._selected(columns))
+        return ahead(batches if keep is None else kept(batches, keep), _AHEAD)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read whole columns."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return pa.Table.from_batches(
-            [batch.replace_schema_metadata(None) for batch in self.batches(columns)],
-            schema,
-        )
+        schema = self._selected(columns)
+        tables = []
+        for file, groups in self.parts():
+            with reading(self.name):
+                table = file.read_row_groups(groups, columns=_present(schema, file))
+                tables.append(conformed(table, schema).replace_schema_metadata(None))
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for file, groups in self.parts():
+            with reading(self.name):
+                for batch in batches_of(file, groups, _present(schema, file)):
+                    yield conformed(batch, schema)
+
+    def _selected(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        return pa.schema([self.schema.field(n) for n in columns], metadata=self.schema.metadata)
 
 
 def open_source(spec: str | None) -> Source:
@@ -190,6 +198,10 @@ def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetF
         return pq.ParquetFile(file, pre_buffer=False)
 
 
+def _present(schema: pa.Schema, file: pq.ParquetFile) -> list[str]:
+    return [name for name in schema.names if name in file.schema_arrow.names]
+
+
 @contextmanager
 def reading(name: str) -> Iterator[None]:
     """Turn what reading may raise into SourceError."""
@@ -207,27 +219,6 @@ def short(error: Exception) -> str:
     """Return the first line of an error's text."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__
-
-
-def batch_rows(file: pq.ParquetFile) -> int:
-    """Return how many rows make a batch of about 64 MiB."""
-    sizes = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    rows = sum(group.num_rows for group in sizes)
-    size = sum(group.total_byte_size for group in sizes)
-    return int(max(1, min(1 << 16, _BATCH_BYTES * rows // max(size, 1))))
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Put a batch under the schema: columns that its file lacks are null."""
-    if batch.schema.equals(schema):
-        return batch.replace_schema_metadata(schema.metadata)
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(len(batch), field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def default_output(spec: str | None, stage: str) -> str:
