@@ -1,12 +1,13 @@
 """A real S3 server, moto's, in a process of its own on this machine, for tests.
 
 Run as a script: prints its port, which the system chooses, and ends when its standard input does.
-It can be told to refuse some requests, by a request of its own: /refuse?method=PUT&part=1.
+It can be told to refuse some requests, or to hold them up: /trouble?method=PUT&text=x&seconds=2.
 """
 
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -64,19 +65,28 @@ class S3Server:
         found = self._client.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
         return [entry["Key"] for entry in found]
 
+    def files(self, prefix=""):
+        """Return the same, but for what Arrow puts in place of folders."""
+        return [key for key in self.keys(prefix) if not key.endswith("/")]
+
     def uploads(self):
         """Return the names of all objects of which parts were sent, and no more."""
         found = self._client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
         return [entry["Key"] for entry in found]
 
     @contextmanager
-    def refusing(self, **what):
-        """Refuse requests of a method, with this text in what they ask for."""
-        self._tell("/refuse?" + "&".join(f"{k}={v}" for k, v in what.items()))
+    def troubling(self, method, text, seconds=None):
+        """Refuse requests of a method that have a text in their target, or hold them up."""
+        held = "" if seconds is None else f"&seconds={seconds}"
+        self._tell(f"/trouble?method={method}&text={text}{held}")
         try:
             yield
         finally:
-            self._tell("/refuse?")
+            self._tell("/trouble?")
+
+    def troubled(self):
+        """Return how many requests have been in trouble."""
+        return int(self._tell("/troubled"))
 
     @contextmanager
     def checking_keys(self):
@@ -90,8 +100,11 @@ class S3Server:
     def _tell(self, path, data=b""):
         connection = HTTPConnection(self.address)
         connection.request("POST", path, data)
-        assert connection.getresponse().status == 200
+        response = connection.getresponse()
+        assert response.status == 200
+        text = response.read()
         connection.close()
+        return text
 
 
 @contextmanager
@@ -112,23 +125,28 @@ def s3_server():
         process.stdout.close()
 
 
-class Refusing:
-    """The server's application, with requests that it refuses while it is told to."""
+class Troubled:
+    """The server's application, with requests that it refuses or holds up while it is told to."""
 
     def __init__(self, application):
         self._application = application
         self._what = {}
+        self._count = 0
 
     def __call__(self, environ, start_response):
-        if environ["PATH_INFO"] == "/refuse":
-            self._what = dict(parse_qsl(environ["QUERY_STRING"]))
-            start_response("200 OK", [])
-            return [b""]
-        asked = environ["PATH_INFO"] + "?" + environ["QUERY_STRING"]
+        path, query = environ["PATH_INFO"], environ["QUERY_STRING"]
+        if path in {"/trouble", "/troubled"}:
+            if path == "/trouble":
+                self._what, self._count = dict(parse_qsl(query)), 0
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return [str(self._count).encode()]
         what = self._what
-        if what and what["method"] == environ["REQUEST_METHOD"] and what["text"] in asked:
-            start_response("403 Forbidden", [("Content-Type", "application/xml")])
-            return [b"<Error><Code>AccessDenied</Code><Message>told to refuse</Message></Error>"]
+        if what and what["method"] == environ["REQUEST_METHOD"] and what["text"] in path + query:
+            self._count += 1
+            if "seconds" not in what:
+                start_response("403 Forbidden", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>AccessDenied</Code><Message>as told</Message></Error>"]
+            time.sleep(float(what["seconds"]))
         return self._application(environ, start_response)
 
 
@@ -138,7 +156,7 @@ if __name__ == "__main__":
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    application = Refusing(DomainDispatcherApplication(create_backend_app))
+    application = Troubled(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True)
     Thread(target=server.serve_forever, daemon=True).start()
     sys.stdout.write(f"{server.server_port}\n")
