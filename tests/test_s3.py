@@ -3,16 +3,19 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tables
 from cli import GAGAR, SAMPLE, error_of, ok
+from ray_cluster import OWN, cluster
 from s3_server import BUCKET, KEYS, s3_server
 from test_sft_votes import vote, write
 
@@ -367,3 +370,37 @@ def test_text_is_read_from_a_uri(here):
     assert read_text(here.put("text/ü.md", "größer".encode())) == "größer"
     with pytest.raises(SourceError, match="not"):
         read_text(f"{S3}/text/none.md")
+
+
+# A cluster
+
+
+@pytest.mark.ray
+def test_ray_reads_and_writes_there_what_one_process_does_here(here, tmp_path, monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL")  # the workers know the server by the URIs alone
+    (tmp_path / "in").mkdir()
+    table = pq.read_table(SAMPLE)
+    table = table.take(pa.array(sorted(range(68), key=lambda n: n * 37 % 68)))
+    for number in range(4):
+        pq.write_table(table.slice(number * 17, 17), tmp_path / "in" / f"{number} ü.parquet")
+    options = ["--repos", SAMPLE.parent, "-q"]
+    ok("run", "in", "-o", "o.parquet", "--rejected", "n.parquet", *options, cwd=tmp_path)
+    uri = put_folder(here, tmp_path / "in", "ray/in") + here.options
+    out, rejected = (f"{S3}/ray/{name}{here.options}" for name in ("out", "no"))
+    env = {**{k: v for k, v in here.env.items() if k != "AWS_ENDPOINT_URL"}, **OWN}
+    folder = Path("/tmp") / f"gagar-ray-s3-{os.getpid()}"  # noqa: S108  sockets need a short path
+    with cluster(folder) as address:
+        options += ["--engine", "ray", "--ray-address", address]
+        ok("run", uri, "-o", out, "--rejected", rejected, *options, cwd=tmp_path, env=env)
+        words = error_of("run", uri, "-o", out, *options, cwd=tmp_path, env=env)
+        assert "holds something already" in words
+        with here.troubling("PUT", "part-00002"):
+            options[options.index("-q")] = "--no-repo"
+            words = error_of("run", uri, "-o", f"{S3}/ray/half{here.options}", *options, env=env)
+            assert "these credentials do not allow it" in words
+    shutil.rmtree(folder, ignore_errors=True)
+    for there, local in ((out, "o.parquet"), (rejected, "n.parquet")):
+        source, whole = open_source(there), pq.read_table(tmp_path / local)
+        assert source.read(source.schema.names).equals(whole)
+    assert here.files("ray/out/") == [f"ray/out/part-0000{n}.parquet" for n in range(4)]
+    assert here.files("ray/half") == []

@@ -52,6 +52,16 @@ _MEANINGS = (
         "check what they may do there, and AWS_ACCESS_KEY_ID or AWS_PROFILE",
     ),
     (
+        r"HTTP status 301|PERMANENT_REDIRECT|PermanentRedirect",
+        "the bucket is in another region",
+        "?region=REGION, or none, which finds it",
+    ),
+    (
+        r"SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|HTTP status 5|UNAVAILABLE",
+        "the server fails again and again",
+        "try again later",
+    ),
+    (
         r"Unable to load lib(jvm|hdfs)",
         "needs Java and Hadoop's libhdfs on this machine",
         "install both, and set JAVA_HOME, HADOOP_HOME and CLASSPATH",
@@ -78,7 +88,7 @@ class Object:
 
 def meaning(error: Exception) -> tuple[str, str] | None:
     """Return what an error of a remote file system means, and what to do; None for any other."""
-    text = _first_line(error)
+    text = re.sub(r"'[^']*'", "", _first_line(error))  # names of objects mean nothing
     for pattern, problem, step in _MEANINGS:
         if re.search(pattern, text):
             said = [words for words in _DETAIL.findall(text) if words != "No response body"]
