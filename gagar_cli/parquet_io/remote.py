@@ -204,10 +204,7 @@ def upload(file: Path, uri: str) -> None:
 
 def _send(file: Path, uri: str) -> None:
     with telling(OutputError, uri):
-        # Small objects are then sent in one request, which leaves no parts behind when it fails.
-        delayed = uri.startswith("s3://")
-        place = uris.with_option(uri, "allow_delayed_open", "true") if delayed else uri
-        system, path = reached(place)
+        system, path = reached(uri)
         final = path
         if system.type_name == "hdfs":  # shows files while they are written, but can rename them
             folder, _, name = path.rpartition("/")
@@ -242,27 +239,38 @@ def info(system: Any, path: str) -> Any:  # noqa: ANN401  pyarrow has no types
         raise PermissionDeniedError(str(error)) from error
 
 
-@cache
 def reached(uri: str) -> tuple[Any, str]:
     """Return the file system of a URI and the path in it, once its server has answered.
 
     What is wrong raises as Arrow does it: OSError, ValueError; use `telling`.
     """
+    base, question, options = uris.encoded(uri).partition("?")
+    scheme, _, rest = base.partition("://")
+    host, _, name = rest.partition("/")
+    if scheme != "hdfs" and not host.rpartition("@")[2]:
+        raise ValueError(f"has no bucket, expected {scheme}://BUCKET/NAME")
+    system, root = _system(f"{scheme}://{host}/{question}{options}")
+    name = unquote(name, errors="surrogateescape").rstrip("/")
+    return system, f"{root.rstrip('/')}/{name}" if name else root
+
+
+@cache
+def _system(place: str) -> tuple[Any, str]:
+    """Return the file system of a bucket or a name node, and its root."""
     from pyarrow.fs import FileSystem  # noqa: PLC0415
 
-    place = uris.encoded(uri)
-    scheme, _, rest = place.partition("://")
-    if scheme != "hdfs" and not rest.rpartition("@")[2].partition("?")[0].partition("/")[0]:
-        raise ValueError(f"has no bucket, expected {scheme}://BUCKET/NAME")
-    if scheme == "s3":
+    if place.startswith("s3:"):
         # With a region there is nothing to ask a server for yet: what is no URI shows at once.
         FileSystem.from_uri(uris.with_option(place, "region", "us-east-1"))
         _greet_s3(place)
-    elif scheme in {"gs", "gcs"}:
+        # Fewer requests to open what is there; and small objects are sent in one request, which
+        # leaves no parts behind when it fails.
+        place = uris.with_option(place, "allow_delayed_open", "true")
+    elif place.startswith(("gs:", "gcs:")):
         _greet(uris.with_option(place, "retry_limit_seconds", str(_SECONDS)))
         place = uris.with_option(place, "retry_limit_seconds", str(_GCS_SECONDS))
-    system, path = FileSystem.from_uri(place)
-    return system, path
+    system, root = FileSystem.from_uri(place)
+    return system, root
 
 
 def _greet(place: str) -> None:
@@ -278,30 +286,16 @@ def _greet(place: str) -> None:
 
 
 def _greet_s3(place: str) -> None:
-    parts = urlsplit(place)
-    user, _, bucket = parts.netloc.rpartition("@")
-    key, _, secret = user.partition(":")
-    given = dict(parse_qsl(parts.query))
-    options: dict[str, str] = {
-        n: given[n] for n in ("endpoint_override", "scheme", "region") if n in given
-    }
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint and "endpoint_override" not in options:  # as Arrow reads it for a URI
-        scheme, _, address = endpoint.rpartition("://")
-        options |= {"endpoint_override": address.rstrip("/")} | (
-            {"scheme": scheme} if scheme else {}
-        )
-    keys = {"access_key": unquote(key), "secret_key": unquote(secret)} if secret else {}
-    _ask_s3(bucket, **options, **keys)
-
-
-@cache
-def _ask_s3(bucket: str, **options: str) -> None:
     """Raise OSError where no S3 server answers, or it has no such bucket."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, FileType, S3FileSystem  # noqa: PLC0415
 
+    parts = urlsplit(place)
+    user, _, bucket = parts.netloc.rpartition("@")
+    key, _, secret = user.partition(":")
+    options = _endpoint() | dict(parse_qsl(parts.query))
     system = S3FileSystem(
-        **options,
+        **{n: options[n] for n in ("endpoint_override", "scheme", "region") if n in options},
+        **({"access_key": unquote(key), "secret_key": unquote(secret)} if secret else {}),
         connect_timeout=_SECONDS,
         request_timeout=_SECONDS,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_TRIES),
@@ -314,3 +308,10 @@ def _ask_s3(bucket: str, **options: str) -> None:
         return  # an answer, such as that the bucket is in another region, or may not be listed
     if found == FileType.NotFound:
         raise FileNotFoundError(f"NO_SUCH_BUCKET during HeadBucket operation: {bucket}")
+
+
+def _endpoint() -> dict[str, str]:
+    """Return the S3 server of the environment, which Arrow itself reads for URIs alone."""
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    scheme, _, address = url.rstrip("/").rpartition("://")
+    return {"endpoint_override": address, "scheme": scheme or "https"} if address else {}
