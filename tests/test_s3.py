@@ -154,6 +154,8 @@ def test_each_command_takes_uris(server, tmp_path):
     for more in ([f"{before}:num_tokens"], [before + server.options, "--reference-column", "rank"]):
         found = json.loads(run("audit", before, "--json", "--reference", *more).stdout)
         assert found["reference"]["compared"] > 0
+    votes = ["--transcripts", f"{S3}/each/votes.parquet"]
+    assert b"transcripts hold no vote" in run("audit", before, *votes).stdout  # nor did it hold any
 
 
 def test_votes_are_exported_there_as_here(server, tmp_path):
