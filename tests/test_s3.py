@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -265,6 +266,28 @@ def test_an_interrupted_upload_is_whole(server, big, sent, code):
     assert (process.returncode, b"Traceback" in words) == (code, False)
     assert server.get(f"stopped/{code}.parquet") == ok("filter", "-q", big).stdout
     assert f"stopped/{code}.parquet" not in server.uploads()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+def test_an_upload_takes_no_more_memory_for_a_larger_object(server, tmp_path):
+    code = """if True:
+        import pathlib, sys
+        from gagar_cli.parquet_io.remote import upload
+        upload(pathlib.Path(sys.argv[1]), sys.argv[2])
+        status = pathlib.Path("/proc/self/status").read_text()
+        print(status.partition("VmHWM:")[2].split()[0])
+    """
+    peaks = []
+    for size in (100, 300):
+        file = tmp_path / str(size)
+        with file.open("wb") as stream:
+            stream.truncate(size << 20)
+        with server.troubling("PUT", "partNumber", seconds=0.1):
+            command = [sys.executable, "-c", code, file, f"{S3}/memory/{size}"]
+            done = subprocess.run(command, env=server.env, capture_output=True, check=True)
+        peaks.append(int(done.stdout) >> 10)
+        assert len(server.get(f"memory/{size}")) == size << 20
+    assert peaks[1] < peaks[0] + 60
 
 
 # One line on what is wrong

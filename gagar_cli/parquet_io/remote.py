@@ -6,7 +6,6 @@ again for minutes; what follows has the patience of Arrow's own defaults.
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,8 @@ THREADS = 16  # requests at once, where there are many objects
 _SECONDS = 3  # to connect, and until an answer begins, at the first contact
 _TRIES = 2
 _GCS_SECONDS = 60  # of retrying; its own default is a quarter of an hour
-_CHUNK = 8 << 20
+_SMALL = 4 << 20  # what S3 takes in one request of Arrow's
+_CHUNK = 32 << 20  # what an upload holds in memory; it is sent in several parts at once
 
 # What servers and libraries say, what it means, and what to do about it.
 _MEANINGS = (
@@ -204,13 +204,19 @@ def upload(file: Path, uri: str) -> None:
 
 def _send(file: Path, uri: str) -> None:
     with telling(OutputError, uri):
+        if uri.startswith("s3://") and file.stat().st_size < _SMALL:
+            # One request, which leaves no parts behind. Larger ones must not be opened late: where
+            # their first part fails, Arrow writes an empty object when it closes them.
+            uri = uris.with_option(uri, "allow_delayed_open", "true")
         system, path = reached(uri)
         final = path
         if system.type_name == "hdfs":  # shows files while they are written, but can rename them
             folder, _, name = path.rpartition("/")
             path = f"{folder}/.{name}.gagar.tmp"
         with file.open("rb") as whole, system.open_output_stream(path) as stream:
-            shutil.copyfileobj(whole, stream, _CHUNK)
+            while chunk := whole.read(_CHUNK):
+                stream.write(chunk)
+                stream.flush()  # else Arrow holds in memory all that a slow server has yet to take
         if path != final:
             with suppress(FileNotFoundError):
                 system.delete_file(final)
@@ -263,9 +269,6 @@ def _system(place: str) -> tuple[Any, str]:
         # With a region there is nothing to ask a server for yet: what is no URI shows at once.
         FileSystem.from_uri(uris.with_option(place, "region", "us-east-1"))
         _greet_s3(place)
-        # Fewer requests to open what is there; and small objects are sent in one request, which
-        # leaves no parts behind when it fails.
-        place = uris.with_option(place, "allow_delayed_open", "true")
     elif place.startswith(("gs:", "gcs:")):
         _greet(uris.with_option(place, "retry_limit_seconds", str(_SECONDS)))
         place = uris.with_option(place, "retry_limit_seconds", str(_GCS_SECONDS))
