@@ -273,7 +273,8 @@ def test_an_upload_takes_no_more_memory_for_a_larger_object(server, tmp_path):
     code = """if True:
         import pathlib, sys
         from gagar_cli.parquet_io.remote import upload
-        upload(pathlib.Path(sys.argv[1]), sys.argv[2])
+        with open(sys.argv[1], "rb") as file:
+            upload(file, sys.argv[2])
         status = pathlib.Path("/proc/self/status").read_text()
         print(status.partition("VmHWM:")[2].split()[0])
     """

@@ -55,7 +55,8 @@ def replace_files(uri: str, files: Sequence[Path]) -> None:
     new = [file.name for file in files if file.name not in before]
     try:
         for file in files:
-            remote.upload(file, uris.within(uri, file.name))
+            with file.open("rb") as content:
+                remote.upload(content, uris.within(uri, file.name))
     except BaseException:
         with suppress(OutputError):
             _delete(uri, new)

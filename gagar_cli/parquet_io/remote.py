@@ -186,14 +186,13 @@ def check_object(uri: str) -> None:
 @contextmanager
 def uploaded(uri: str) -> Iterator[IO[bytes]]:
     """Lend a temporary file of this machine; it becomes the object when the block ends well."""
-    with tempfile.NamedTemporaryFile(prefix="gagar-upload-") as local:
-        yield local.file
-        local.flush()
-        upload(Path(local.name), uri)
+    with tempfile.TemporaryFile(prefix="gagar-upload-") as local:  # gone with a killed process
+        yield local
+        upload(local, uri)
 
 
-def upload(file: Path, uri: str) -> None:
-    """Copy a file of this machine to a remote URI, all of it or nothing; OutputError where not.
+def upload(file: IO[bytes], uri: str) -> None:
+    """Copy a file that is open here to a remote URI, all of it or nothing; OutputError where not.
 
     An interrupt waits for the end of it: closed early, a stream of Arrow's would leave half an
     object under its whole name, and there is no way to give one up.
@@ -202,9 +201,11 @@ def upload(file: Path, uri: str) -> None:
         pool.submit(_send, file, uri).result()
 
 
-def _send(file: Path, uri: str) -> None:
+def _send(file: IO[bytes], uri: str) -> None:
     with telling(OutputError, uri):
-        if uri.startswith("s3://") and file.stat().st_size < _SMALL:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if uri.startswith("s3://") and size < _SMALL:
             # One request, which leaves no parts behind. Larger ones must not be opened late: where
             # their first part fails, Arrow writes an empty object when it closes them.
             uri = uris.with_option(uri, "allow_delayed_open", "true")
@@ -213,8 +214,8 @@ def _send(file: Path, uri: str) -> None:
         if system.type_name == "hdfs":  # shows files while they are written, but can rename them
             folder, _, name = path.rpartition("/")
             path = f"{folder}/.{name}.gagar.tmp"
-        with file.open("rb") as whole, system.open_output_stream(path) as stream:
-            while chunk := whole.read(_CHUNK):
+        with system.open_output_stream(path) as stream:
+            while chunk := file.read(_CHUNK):
                 stream.write(chunk)
                 stream.flush()  # else Arrow holds in memory all that a slow server has yet to take
         if path != final:
