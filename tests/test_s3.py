@@ -94,6 +94,16 @@ def test_every_object_of_a_data_set_opens_alone_by_its_uri(here, tmp_path):
     assert sum(open_source(path).rows for path in source.paths) == source.rows == 36
 
 
+def test_all_columns_of_a_row_group_come_in_one_request(here, tmp_path):
+    columns = {f"c{n}": [os.urandom(4000).hex()] * 4000 for n in range(6)}
+    table = tables.rollouts({f"g{n}": [True, False] for n in range(2000)}, **columns)
+    path = tables.write(tmp_path / "in.parquet", table, row_group_size=1000, use_dictionary=False)
+    source = open_source(here.put("few/in.parquet", path))
+    with here.troubling("GET", "few/in", seconds=0):
+        assert sum(map(len, source.batches())) == 4000
+        assert here.troubled() == 4
+
+
 @pytest.mark.parametrize(
     ("pattern", "rows"),
     [("*.parquet", 27), ("**/*.parquet", 36), ("*/b.parquet", 9), ("a*b.parquet", 9), ("*", 33)],

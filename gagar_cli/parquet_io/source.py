@@ -191,7 +191,8 @@ def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetF
     with reading(name):
         if isinstance(file, Path) and file.stat().st_size == 0:
             raise SourceError(name, "is an empty file, expected Parquet")
-        return pq.ParquetFile(file, pre_buffer=False)
+        # From afar, the columns of a row group come in a few requests, not in one for each.
+        return pq.ParquetFile(file, pre_buffer=isinstance(file, pa.NativeFile))
 
 
 def _present(schema: pa.Schema, file: pq.ParquetFile) -> list[str]:
