@@ -30,6 +30,7 @@ CORE = {
     "untrusted",
     "degradations",
     "transcripts",
+    "uris",
 }
 LAYERS = [
     {"__init__", "errors"},

@@ -14,6 +14,7 @@ from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.parquet_io import Source
 from gagar_cli.rollouts import Rollouts
 from gagar_cli.schema import ColumnNames, Floats, numbers
+from gagar_cli.uris import is_remote, local
 
 _IDS = ("group_id", "rollout_id")
 
@@ -39,10 +40,13 @@ class Reference:
 def split_reference(spec: str | None, column: str | None) -> tuple[str | None, str | None]:
     """Read FILE[:COLUMN] and a column's name into a file and a column, either of them None.
 
-    With a name given, all of the former is the file: so names that hold a colon can be said.
+    With a name given, all of the former is the file: so names that hold a colon can be said, and
+    URIs with options.
     """
-    if spec is None or column is not None or Path(spec).exists():
+    if spec is None or column is not None or Path(local(spec)).exists():
         return spec, column
+    if is_remote(spec) and "?" in spec:
+        return spec, None
     file, colon, name = spec.rpartition(":")
     if not colon or "/" in name:  # a URI's own colon, or none
         return spec, None

@@ -4,13 +4,32 @@ from typing import Annotated
 
 import typer
 
+from gagar_cli import uris
+from gagar_cli.errors import OptionError
 from gagar_cli.options import Checkout, Engine, Estimator, Mass, MissingRepo, Mode
+
+
+def _on_this_machine(value: str | None) -> str | None:
+    """Return a file:// URI as a path; git, SQLite and locks work on no other kind of URI."""
+    try:
+        place = None if value is None else uris.local(value)
+    except OptionError as error:
+        raise typer.BadParameter(str(error)) from error
+    if place is not None and uris.is_remote(place):
+        raise typer.BadParameter(f"got {uris.shown(place)}, expected a path of this machine")
+    return place
+
+
+def _all_on_this_machine(values: list[str] | None) -> list[str] | None:
+    return values and [str(_on_this_machine(value)) for value in values]
+
 
 Input = Annotated[
     str | None,
     typer.Argument(
         metavar="INPUT",
-        help="Parquet: a path, folder, glob or URI, or - for standard input (the default).",
+        help="Parquet: a path, folder or glob, or an s3://, gs://, hdfs:// or file:// URI of one; "
+        "- for standard input (the default).",
         show_default=False,
     ),
 ]
@@ -20,8 +39,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write. Left out: standard output when that is no terminal, else "
-        "<stem>.<stage>.parquet beside the input.",
+        help="Where to write: a path or URI. Left out: standard output when that is no terminal, "
+        "else <stem>.<stage>.parquet beside the input.",
     ),
 ]
 Col = Annotated[
@@ -80,7 +99,9 @@ Partitions = Annotated[
 
 Rejected = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="Save the dropped rows there, with their reject_reason."),
+    typer.Option(
+        metavar="PATH", help="Save the dropped rows there, a path or URI, with their reject_reason."
+    ),
 ]
 MinGroupSize = Annotated[
     int, typer.Option(help="Fewest rollouts with a verdict that a kept group may have.")
@@ -92,13 +113,21 @@ MaxPassRate = Annotated[
     float, typer.Option(help="Highest share of passing rollouts of a kept group, 0 to 1.")
 ]
 
-Root = Annotated[str, typer.Option(metavar="FOLDER", help="Where workspaces live.")]
+Root = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER",
+        help="Where workspaces live: a path, no URI.",
+        callback=_on_this_machine,
+    ),
+]
 Repos = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FOLDER",
-        help="Where repositories and bundles are looked up; may be repeated. Left out: beside "
-        "the input, then the working folder.",
+        help="Where repositories and bundles are looked up: a path, no URI; may be repeated. Left "
+        "out: beside the input, then the working folder.",
+        callback=_all_on_this_machine,
     ),
 ]
 RepoMap = Annotated[
@@ -175,8 +204,9 @@ JournalPath = Annotated[
         "--journal",
         envvar="GAGAR_JOURNAL",
         metavar="PATH",
-        help="Where votes are kept, so that none is paid for twice. Left out: in your cache "
-        "folder.",
+        help="Where votes are kept, so that none is paid for twice: a path, no URI. Left out: in "
+        "your cache folder.",
+        callback=_on_this_machine,
         show_default=False,
     ),
 ]
@@ -191,7 +221,7 @@ RetryUngraded = Annotated[
 ]
 Transcripts = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="Save every vote there, as one Parquet row."),
+    typer.Option(metavar="PATH", help="Save every vote there, a path or URI, as one Parquet row."),
 ]
 PriceIn = Annotated[
     float | None,

@@ -68,7 +68,7 @@ def _target(output: str | None, input_: str | None, stage: str) -> str:
         return output
     if sys.stdout is None or not sys.stdout.isatty():
         return STDIO  # which is refused
-    return default_output(input_, stage).removesuffix(".parquet")
+    return default_output(input_, stage, suffix="")
 
 
 def _tell(found: "Found", job: "Job", rollouts: "Rollouts", talk: Talk) -> None:

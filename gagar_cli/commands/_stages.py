@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gagar_cli import uris
 from gagar_cli.commands._console import error_line, progress_bar, summary
 from gagar_cli.errors import OptionError, OutputError
 from gagar_cli.options import AssembleOptions, FilterOptions, RedistributeOptions, Sources
@@ -73,8 +74,14 @@ def check_apart(option: str, path: str | None, others: Mapping[str, str | None])
         return
     check_target(path)
     for what, other in others.items():
-        if other is not None and os.path.realpath(other) == os.path.realpath(path):
-            raise OptionError(option, f"got {path!r}, which is the {what} too")
+        if other is not None and _place(other) == _place(path):
+            raise OptionError(option, f"got {uris.shown(path)!r}, which is the {what} too")
+
+
+def _place(name: str) -> str:
+    """Return a path or URI so that two names of one place are equal."""
+    name = uris.local(name)
+    return uris.same_text(name) if uris.is_remote(name) else os.path.realpath(name)
 
 
 def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
@@ -89,6 +96,7 @@ def write(rollouts: "Rollouts", target: str, talk: Talk) -> None:
 
 def tell_written(target: str, talk: Talk) -> None:
     """Say where the result is."""
+    target = uris.shown(target)
     if talk.as_json:
         error_line(json.dumps({"stage": "write", "path": target}, ensure_ascii=False))
     elif not talk.quiet:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from gagar_cli import uris
 from gagar_cli.commands import _options as o
 from gagar_cli.commands._console import summary
 from gagar_cli.errors import OptionError
@@ -18,7 +19,9 @@ Transcripts = Annotated[
         help="Votes, as gagar grade --transcripts wrote them: paths, folders, globs or URIs, or -.",
     ),
 ]
-Folder = Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")]
+Folder = Annotated[
+    str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write: a path or URI.")
+]
 ProfileOption = Annotated[Profile, typer.Option("--profile", help="The trainer that loads it.")]
 Reference = Annotated[
     str | None,
@@ -114,6 +117,7 @@ def export_sft_command(
     from gagar_cli.sft.places import shown_first
     from gagar_cli.sft.reference import read_reference
 
+    output = uris.local(output)
     references = None
     if reference is not None and reference_column is not None:
         references = read_reference(
@@ -125,7 +129,7 @@ def export_sft_command(
         profile,
         options,
         references,
-        reference=reference and f"{reference}:{reference_column}",
+        reference=reference and f"{uris.shown(reference)}:{reference_column}",
         overwrite=overwrite,
     )
     selection = done.selection
@@ -143,7 +147,7 @@ def export_sft_command(
                 ).items()
             },
             "profile": str(profile),
-            "output": output,
+            "output": uris.shown(output),
             "load": done.load,
         },
         notes=list(selection.notes),

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.fs
-
+from gagar_cli import uris
 from gagar_cli.errors import OutputError
-from gagar_cli.parquet_io import REMOTE, STDIO
+from gagar_cli.parquet_io import STDIO, prefixes
 
 
 def check_folder(target: str) -> None:
@@ -19,9 +17,10 @@ def check_folder(target: str) -> None:
         raise OutputError(
             "standard output", "cannot take a folder, which --engine ray writes", "-o FOLDER"
         )
-    if target.startswith(REMOTE):
-        if _listed(target):
-            raise OutputError(target, "holds something already", "name another -o")
+    target = uris.local(target)
+    if uris.is_remote(target):
+        if prefixes.names_under(target):
+            raise OutputError(uris.shown(target), "holds something already", "name another -o")
         return
     path = Path(target)
     if path.exists() and not path.is_dir():
@@ -39,18 +38,16 @@ def check_folder(target: str) -> None:
 def new_folder(target: str | None) -> Iterator[str | None]:
     """Lend a temporary folder beside the target, which becomes it when the block ends well.
 
-    Under a URI, where nothing can be renamed, the target itself is lent, and emptied when the block
-    does not end well.
+    Under a URI it is a prefix within the target, with a name that readers leave out; its files are
+    moved when the block ends well, one by one, and removed when it does not.
     """
+    target = None if target is None else uris.local(target)
     if target is None:
         yield None
-    elif target.startswith(REMOTE):
-        try:
-            yield target
-        except BaseException:
-            system, path = pa.fs.FileSystem.from_uri(target)
-            system.delete_dir_contents(path, missing_dir_ok=True)
-            raise
+    elif uris.is_remote(target):
+        check_folder(target)
+        with prefixes.staged(target) as stage:
+            yield stage
     else:
         check_folder(target)
         path = Path(os.path.abspath(target))  # noqa: PTH100
@@ -67,10 +64,6 @@ def new_folder(target: str | None) -> Iterator[str | None]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _listed(uri: str) -> bool:
-    try:
-        system, path = pa.fs.FileSystem.from_uri(uri)
-        found = system.get_file_info(pa.fs.FileSelector(path, allow_not_found=True))
-        return bool(found) or system.get_file_info(path).type == pa.fs.FileType.File
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise OutputError(uri, f"cannot be reached ({error})", "name another -o") from error
+def file_in(folder: str, name: str) -> str:
+    """Return the path or URI of a file in a folder."""
+    return uris.within(folder, name) if uris.is_remote(folder) else f"{folder}/{name}"

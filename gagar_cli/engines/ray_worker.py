@@ -28,6 +28,7 @@ from gagar_cli.engines.blocks import (
     written,
     written_rejected,
 )
+from gagar_cli.engines.folders import file_in
 from gagar_cli.engines.job import Job
 from gagar_cli.engines.partitions import packed, unpacked
 from gagar_cli.engines.tally import Sofar
@@ -268,7 +269,7 @@ def write_task(
 
 
 def _file(folder: str, number: int) -> str:
-    return f"{folder}/part-{number:05}.parquet"
+    return file_in(folder, f"part-{number:05}.parquet")
 
 
 def merged_transcripts(parts: Iterable[bytes], target: str) -> None:

@@ -18,6 +18,7 @@ from gagar_cli.options import (
     RedistributeOptions,
     Sources,
 )
+from gagar_cli.parquet_io import read_text
 from gagar_cli.redistributing import RedistributeSummary, redistribute_rollouts
 from gagar_cli.rollouts import Progress, Rollouts
 
@@ -140,7 +141,7 @@ def read_rubric(files: GradeFiles) -> str | None:
     if files.rubric is None:
         return None
     try:
-        text = Path(files.rubric).read_text(encoding="utf-8")
+        text = read_text(files.rubric)
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "is not UTF-8 text"
         raise OptionError("--rubric", f"cannot read {files.rubric!r} ({problem})") from error

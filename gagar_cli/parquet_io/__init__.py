@@ -1,11 +1,12 @@
 """Read and write Parquet: a path, a folder or glob as one data set, a URI, a pipe."""
 
 from gagar_cli.parquet_io.parts import Piece, PieceSource, TableSource, pieces_of
+from gagar_cli.parquet_io.remote import read_text
 from gagar_cli.parquet_io.sink import Sink, check_target, open_sink
-from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, default_output, open_source
+from gagar_cli.parquet_io.source import Source, default_output, open_source
+from gagar_cli.uris import STDIO
 
 __all__ = [
-    "REMOTE",
     "STDIO",
     "Piece",
     "PieceSource",
@@ -17,4 +18,5 @@ __all__ = [
     "open_sink",
     "open_source",
     "pieces_of",
+    "read_text",
 ]

@@ -3,21 +3,21 @@
 import errno
 import io
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 
+from gagar_cli import uris
 from gagar_cli.errors import OutputError
+from gagar_cli.parquet_io import remote
 from gagar_cli.parquet_io.encodings import Encoding, leaf_paths
-from gagar_cli.parquet_io.source import REMOTE, STDIO, Source, short
+from gagar_cli.parquet_io.source import Source
+from gagar_cli.uris import STDIO
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -105,12 +105,13 @@ def open_sink(target: str, schema: pa.Schema, like: Source | None = None) -> Ite
     and removed when it does not. What cannot be written raises OutputError. A reader that goes
     away raises BrokenPipeError.
     """
+    target = uris.local(target)
     try:
         if target == STDIO:
             with _sink_on(sys.stdout.buffer, schema, like) as sink:
                 yield sink
-        elif target.startswith(REMOTE):
-            with _uploaded(target) as stream, _sink_on(stream, schema, like) as sink:
+        elif uris.is_remote(target):
+            with remote.uploaded(target) as stream, _sink_on(stream, schema, like) as sink:
                 yield sink
         else:
             with _renamed(Path(target)) as stream, _sink_on(stream, schema, like) as sink:
@@ -119,7 +120,7 @@ def open_sink(target: str, schema: pa.Schema, like: Source | None = None) -> Ite
         raise
     except OSError as error:
         raise OutputError(
-            target if target != STDIO else "standard output",
+            uris.shown(target) if target != STDIO else "standard output",
             f"cannot be written ({error.strerror or error})",
             "free some space" if error.errno == errno.ENOSPC else "name another -o",
         ) from error
@@ -127,7 +128,10 @@ def open_sink(target: str, schema: pa.Schema, like: Source | None = None) -> Ite
 
 def check_target(target: str) -> None:
     """Raise OutputError where a file cannot be made at a path, before any work is spent on it."""
-    if target == STDIO or target.startswith(REMOTE):
+    target = uris.local(target)
+    if uris.is_remote(target):
+        remote.check_object(target)
+    if target == STDIO or uris.is_remote(target):
         return
     path = Path(target)
     if path.is_dir():
@@ -175,20 +179,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _uploaded(uri: str) -> Iterator[IO[bytes]]:
-    """Write locally first, so that a URI gets the whole or nothing."""
-    with tempfile.NamedTemporaryFile(prefix="gagar-upload-") as local:
-        yield local.file
-        local.flush()
-        try:
-            system, path = pa.fs.FileSystem.from_uri(uri)
-            with (
-                Path(local.name).open("rb") as whole,
-                system.open_output_stream(path) as remote,
-            ):
-                shutil.copyfileobj(whole, remote, 1 << 20)
-        except (pa.ArrowException, ValueError) as error:
-            raise OutputError(uri, f"cannot be written ({short(error)})") from error

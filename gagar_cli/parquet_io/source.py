@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,19 +19,19 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gagar_cli import uris
 from gagar_cli.errors import SourceError
+from gagar_cli.parquet_io import remote
 from gagar_cli.parquet_io.ahead import ahead
 from gagar_cli.parquet_io.batches import batches_of, conformed, kept
 from gagar_cli.parquet_io.encodings import Encoding, encodings_of
+from gagar_cli.uris import STDIO
 
-STDIO = "-"
 _DEFAULT_ROW_GROUP = 1 << 20
 _AHEAD = 4  # batches, so that decoding goes on while a whole row group is encoded
-REMOTE = ("s3://", "gs://", "gcs://", "hdfs://", "abfs://", "abfss://", "file://")
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def open_source(spec: str | None) -> Source:
     """
     if spec is None or spec == STDIO:
         return _open_stdin()
-    if spec.startswith(REMOTE):
+    spec = uris.local(spec)
+    if uris.is_remote(spec):
         return _open_uri(spec)
     path = Path(spec)
     if path.is_dir():
@@ -173,29 +175,24 @@ def _open_stdin() -> Source:
 
 
 def _open_uri(uri: str) -> Source:
-    try:
-        system, path = pa.fs.FileSystem.from_uri(uri)
-        info = system.get_file_info(path)
-        paths = [path]
-        if info.type == pa.fs.FileType.Directory:
-            found = system.get_file_info(pa.fs.FileSelector(path, recursive=True))
-            paths = sorted(f.path for f in found if f.path.endswith(".parquet"))
-        elif info.type == pa.fs.FileType.NotFound:
-            paths = []
-        if not paths:
-            raise SourceError(uri, "found no Parquet there")
-        files = tuple(_open_file(p, system.open_input_file(p)) for p in paths)
-        root = uri.rstrip("/").removesuffix(path.rstrip("/"))
-        return Source(uri, files, None, tuple(root + p for p in paths))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise SourceError(uri, f"cannot be opened ({short(error)})") from error
+    found = remote.find_objects(uri)
+    with ThreadPoolExecutor(remote.THREADS) as pool:  # each takes some requests, one after another
+        files = tuple(pool.map(_open_object, found))
+    return Source(uris.shown(uri), files, None, tuple(entry.uri for entry in found))
+
+
+def _open_object(found: remote.Object) -> pq.ParquetFile:
+    with remote.telling(SourceError, found.uri):
+        stream = found.open()
+    return _open_file(uris.shown(found.uri), stream)
 
 
 def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetFile:
     with reading(name):
         if isinstance(file, Path) and file.stat().st_size == 0:
             raise SourceError(name, "is an empty file, expected Parquet")
-        return pq.ParquetFile(file, pre_buffer=False)
+        # From afar, the columns of a row group come in a few requests, not in one for each.
+        return pq.ParquetFile(file, pre_buffer=isinstance(file, pa.NativeFile))
 
 
 def _present(schema: pa.Schema, file: pq.ParquetFile) -> list[str]:
@@ -210,6 +207,8 @@ def reading(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
+        if uris.is_remote(name) and (lost := remote.meaning(error)):
+            raise SourceError(name, *lost) from error
         raise SourceError(
             name, f"is not a whole, readable Parquet file ({short(error)})"
         ) from error
@@ -221,15 +220,17 @@ def short(error: Exception) -> str:
     return lines[0][:160] if lines else type(error).__name__
 
 
-def default_output(spec: str | None, stage: str) -> str:
-    """Return `<stem>.<stage>.parquet` beside the input; in the working folder for a pipe."""
+def default_output(spec: str | None, stage: str, suffix: str = ".parquet") -> str:
+    """Return `<stem>.<stage><suffix>` beside the input; in the working folder for a pipe."""
+    end = f".{stage}{suffix}"
     if spec is None or spec == STDIO:
-        return f"stdin.{stage}.parquet"
-    if spec.startswith(REMOTE):
-        return f"{spec.rstrip('/').removesuffix('.parquet')}.{stage}.parquet"
+        return f"stdin{end}"
+    spec = uris.local(spec)
+    if uris.is_remote(spec):
+        return uris.beside(spec, end)
     path = Path(spec)
     if glob.has_magic(spec) and not path.exists():  # named by the folder above its wildcards
         plain = [part for part in path.parts if not glob.has_magic(part)]
         path = Path(*plain) if plain else Path("rollouts")
     stem = path.name.removesuffix(".parquet") or path.resolve().name
-    return str(path.parent / f"{stem}.{stage}.parquet")
+    return str(path.parent / f"{stem}{end}")

@@ -19,6 +19,7 @@ from gagar_cli.sft.options import Profile, SftOptions
 from gagar_cli.sft.profiles import SHAPES, Row, Shape, dataset_info
 from gagar_cli.sft.selection import References, Selection, select
 from gagar_cli.sft.votes import read_conversations, read_votes
+from gagar_cli.uris import is_remote, shown
 
 MANIFEST = "export.json"
 
@@ -63,7 +64,8 @@ def export_sft(  # noqa: PLR0913
         )
     shape = SHAPES[profile]
     names = {side: f"{side}.{shape.suffix}" for side, kept in selection.kept.items() if kept}
-    exported = Exported(len(votes), selection, names, shape.load.format(folder=folder))
+    place = shown(folder).partition("?")[0] if is_remote(folder) else folder
+    exported = Exported(len(votes), selection, names, shape.load.format(folder=place))
     with whole_folder(folder, MANIFEST, overwrite=overwrite) as new:
         _write_splits(new, sources, shape, exported)
         if profile is Profile.LLAMA_FACTORY:
