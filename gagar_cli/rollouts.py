@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError, located
-from gagar_cli.parquet_io import Source, open_sink
+from gagar_cli.parquet_io import Source, StoredGroup, open_sink
 from gagar_cli.provenance import KEY, Provenance, StageRecord
 from gagar_cli.schema import STAGE_COLUMNS, ColumnNames, require, verdict_column
 
@@ -173,16 +173,17 @@ class Rollouts:
         total = self.source.rows if self.keep is None else int(self.keep.sum())
         schema = self.schema
         stored = [name for name in self.source.schema.names if name not in self.dropped]
-        added = pa.table(dict(self.added)) if self.added else None
+        added = pa.table(dict(self.added))
         written = 0
         with open_sink(target, schema, self.source) as sink:
-            for batch in self.source.batches(stored if self.dropped else None, self.keep):
-                arrays = list(batch.columns)
-                if added is not None:
-                    part = added.slice(written, len(batch)).combine_chunks()
-                    arrays += [_one_chunk(column) for column in part.columns]
-                sink.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                written += len(batch)
+            for portion in self.source.portions(stored, self.keep, sink.footer):
+                new = added.slice(written, portion.num_rows).combine_chunks()
+                if isinstance(portion, StoredGroup):
+                    sink.copy(portion, new)
+                else:
+                    arrays = [*portion.columns, *map(_one_chunk, new.columns)]
+                    sink.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                written += portion.num_rows
                 progress(written, total)
 
     def write_rejected(self, target: str, keep: NDArray[np.bool_], reason: pa.Array) -> None:

@@ -4,6 +4,7 @@ from gagar_cli.parquet_io.parts import Piece, PieceSource, TableSource, pieces_o
 from gagar_cli.parquet_io.remote import read_text
 from gagar_cli.parquet_io.sink import Sink, check_target, open_sink
 from gagar_cli.parquet_io.source import Source, default_output, open_source
+from gagar_cli.parquet_io.stored import StoredGroup
 from gagar_cli.uris import STDIO
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "PieceSource",
     "Sink",
     "Source",
+    "StoredGroup",
     "TableSource",
     "check_target",
     "default_output",

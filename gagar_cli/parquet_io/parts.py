@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gagar_cli.parquet_io.batches import kept
+from gagar_cli.parquet_io.footer import Footer
 from gagar_cli.parquet_io.source import Source, open_source
+from gagar_cli.parquet_io.stored import OpenFile, StoredGroup
 
 _PIECE_BYTES = 256 << 20  # uncompressed, of a piece; a row group is never cut
 
@@ -79,7 +80,7 @@ class PieceSource(Source):
         metadata = self.files[0].metadata
         return sum(metadata.row_group(i).num_rows for i in self.row_groups)
 
-    def parts(self) -> Iterator[tuple[pq.ParquetFile, list[int]]]:
+    def parts(self) -> Iterator[tuple[OpenFile, list[int]]]:
         """Yield the file, with the numbers of the row groups that make the piece."""
         yield self.files[0], list(self.row_groups)
 
@@ -113,6 +114,13 @@ class TableSource(Source):
         table = self.table if columns is None else self.table.select(columns)
         batches = table.replace_schema_metadata(self.whole.metadata).to_batches()
         yield from batches if keep is None else kept(batches, keep)
+
+    def portions(
+        self, columns: Sequence[str], keep: NDArray[np.bool_] | None, target: Footer
+    ) -> Iterator[pa.RecordBatch | StoredGroup]:
+        """Yield rows in order; nothing is stored in a file."""
+        del target
+        return self.batches(columns, keep)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return whole columns."""

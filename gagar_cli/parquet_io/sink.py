@@ -1,26 +1,24 @@
 """Write Parquet: a path, a URI, a pipe; all or nothing."""
 
 import errno
-import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gagar_cli import uris
 from gagar_cli.errors import OutputError
 from gagar_cli.parquet_io import remote
 from gagar_cli.parquet_io.encodings import Encoding, leaf_paths
+from gagar_cli.parquet_io.footer import Footer
 from gagar_cli.parquet_io.source import Source
+from gagar_cli.parquet_io.stored import StoredGroup
+from gagar_cli.parquet_io.writer import RowGroupWriter
 from gagar_cli.uris import STDIO
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _ROW_GROUP_ROWS = 1_000  # of a file that is like no other
 _ROW_GROUP_BYTES = 256 << 20  # a row group is written at this size, if not full before
@@ -31,19 +29,17 @@ class Sink:
 
     def __init__(self, stream: IO[bytes], schema: pa.Schema, like: Source | None) -> None:
         """Write to a stream, with the codecs, encodings and row groups of the source, if any."""
-        self._stream = _Abortable(stream)
         self._row_group_rows = like.row_group_rows if like else _ROW_GROUP_ROWS
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
         known = like.encodings if like else {}
         encodings = {leaf: known.get(leaf, Encoding()) for leaf in leaf_paths(schema)}
-        self._writer = pq.ParquetWriter(
-            self._stream,
-            schema,
-            compression={leaf: _codec(of.codec) for leaf, of in encodings.items()},
-            use_dictionary=[leaf for leaf, of in encodings.items() if of.dictionary],
-            write_statistics=[leaf for leaf, of in encodings.items() if of.statistics],
-        )
+        self._writer = RowGroupWriter(stream, schema, encodings)
+
+    @property
+    def footer(self) -> Footer:
+        """What the footer says of the columns."""
+        return self._writer.footer
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
@@ -56,45 +52,24 @@ class Sink:
             if self._held_rows >= self._row_group_rows or self._held_bytes >= _ROW_GROUP_BYTES:
                 self._flush()
 
+    def copy(self, group: StoredGroup, added: pa.Table) -> None:
+        """Append the rows of a row group as it is stored, with new columns."""
+        self._flush()  # what is held may be less than a row group, never less than one row
+        self._writer.copy(group, added)
+
     def _flush(self) -> None:
         if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held))
+            self._writer.encode(pa.Table.from_batches(self._held))
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
     def close(self) -> None:
         """Write the rest and the footer."""
         self._flush()
         self._writer.close()
-        self._stream.flush()
 
     def abort(self) -> None:
         """Make sure that no footer follows: half a file must not look like a whole one."""
-        self._stream.aborted = True
-        self._writer.close()
-
-
-class _Abortable(io.RawIOBase):
-    """A stream that swallows what is written after an abort, as the writer's closing does."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._target = stream
-        self.aborted = False
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: "Buffer") -> int:
-        if not self.aborted:
-            self._target.write(data)
-        return memoryview(data).nbytes
-
-    def flush(self) -> None:
-        if not self.aborted:
-            self._target.flush()
-
-
-def _codec(name: str) -> str:
-    return "NONE" if name == "UNCOMPRESSED" else name
+        self._writer.abandon()
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gagar_cli import uris
@@ -28,6 +27,8 @@ from gagar_cli.parquet_io import remote
 from gagar_cli.parquet_io.ahead import ahead
 from gagar_cli.parquet_io.batches import batches_of, conformed, kept
 from gagar_cli.parquet_io.encodings import Encoding, encodings_of
+from gagar_cli.parquet_io.footer import Footer
+from gagar_cli.parquet_io.stored import OpenFile, StoredGroup, portions_of
 from gagar_cli.uris import STDIO
 
 _DEFAULT_ROW_GROUP = 1 << 20
@@ -39,7 +40,7 @@ class Source:
     """A Parquet data set: one or more files with one schema, in order."""
 
     name: str
-    files: tuple[pq.ParquetFile, ...]
+    files: tuple[OpenFile, ...]
     folder: Path | None  # where its relative names are looked up; None for pipes and URIs
     paths: tuple[str, ...] = ()  # what opens each file alone, in another process; none for pipes
 
@@ -76,7 +77,7 @@ class Source:
         """How each leaf column is written, by its path."""
         return encodings_of(self.files)
 
-    def parts(self) -> Iterator[tuple[pq.ParquetFile, list[int]]]:
+    def parts(self) -> Iterator[tuple[OpenFile, list[int]]]:
         """Yield each file, with the numbers of its row groups."""
         for file in self.files:
             yield file, list(range(file.metadata.num_row_groups))
@@ -91,6 +92,31 @@ class Source:
         """
         batches = self._batches(self._selected(columns))
         return ahead(batches if keep is None else kept(batches, keep), _AHEAD)
+
+    def portions(
+        self, columns: Sequence[str], keep: NDArray[np.bool_] | None, target: Footer
+    ) -> Iterator[pa.RecordBatch | StoredGroup]:
+        """Yield rows as `batches` does, for a file with the footer `target`.
+
+        Row groups that are kept whole come as they are stored, where they can be copied to it.
+        """
+        return ahead(self._portions(self._selected(columns), keep, target), _AHEAD)
+
+    def _portions(
+        self, schema: pa.Schema, keep: NDArray[np.bool_] | None, target: Footer
+    ) -> Iterator[pa.RecordBatch | StoredGroup]:
+        first = 0
+        for file, groups in self.parts():
+            rows = sum(file.metadata.row_group(number).num_rows for number in groups)
+            mask = None if keep is None else keep[first : first + rows]
+            first += rows
+            with reading(self.name):
+                # What a file lacks keeps it from fitting: it is decoded, and made null.
+                names = _present(schema, file)
+                whole = target if len(names) == len(schema) else None
+                for portion in portions_of(file, groups, names, mask, whole):
+                    stored = isinstance(portion, StoredGroup)
+                    yield portion if stored else conformed(portion, schema)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read whole columns."""
@@ -181,21 +207,24 @@ def _open_uri(uri: str) -> Source:
     return Source(uris.shown(uri), files, None, tuple(entry.uri for entry in found))
 
 
-def _open_object(found: remote.Object) -> pq.ParquetFile:
+def _open_object(found: remote.Object) -> OpenFile:
     with remote.telling(SourceError, found.uri):
         stream = found.open()
     return _open_file(uris.shown(found.uri), stream)
 
 
-def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> pq.ParquetFile:
+def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> OpenFile:
     with reading(name):
         if isinstance(file, Path) and file.stat().st_size == 0:
             raise SourceError(name, "is an empty file, expected Parquet")
-        # From afar, the columns of a row group come in a few requests, not in one for each.
-        return pq.ParquetFile(file, pre_buffer=isinstance(file, pa.NativeFile))
+        if isinstance(file, pa.NativeFile):
+            # From afar, the columns of a row group come in a few requests, not in one for each.
+            return OpenFile(file, pre_buffer=True)
+        stream = pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(file, "r")
+        return OpenFile(stream, pre_buffer=False)
 
 
-def _present(schema: pa.Schema, file: pq.ParquetFile) -> list[str]:
+def _present(schema: pa.Schema, file: OpenFile) -> list[str]:
     return [name for name in schema.names if name in file.schema_arrow.names]
 
 
