@@ -33,9 +33,13 @@ _SOUND = re.compile(rb"parquet-cpp-arrow|parquet-rs|Polars|DuckDB|parquet-mr ver
 
 @dataclass(frozen=True)
 class Footer:
-    """A file's metadata; row groups are kept as the bytes that they are written in."""
+    """A file's metadata; row groups are kept as the bytes that they are written in.
+
+    start: its own place in the file.
+    """
 
     struct: Struct
+    start: int
 
     @classmethod
     def read(cls, read_at: ReadAt, size: int) -> "Footer":
@@ -44,13 +48,19 @@ class Footer:
         length = int.from_bytes(end[:4], "little")
         if end[4:] != MAGIC or length > size - 12:
             raise ValueError("it has no plain footer")
-        return cls(read_struct(read_at(length, size - 8 - length), unread=_ROW_GROUPS))
+        start = size - 8 - length
+        return cls(read_struct(read_at(length, start), unread=_ROW_GROUPS), start)
 
-    @property
-    def row_groups(self) -> list[bytes]:
-        """The row groups, each as its bytes."""
-        groups = self.struct.value(_ROW_GROUPS)
-        return groups.values if groups else []
+    def chunks(self, row_group: int) -> list["Chunk"]:
+        """Return the column chunks of a row group, in the order of the schema's leaves.
+
+        What lies behind the end of the data raises OSError.
+        """
+        group = read_struct(self.struct.value(_ROW_GROUPS).values[row_group])
+        chunks = [Chunk.of(struct) for struct in group.value(_COLUMNS).values]
+        if any(chunk.start + chunk.size > self.start for chunk in chunks):
+            raise OSError(f"row group {row_group} reaches over the end of the data")
+        return chunks
 
     @cached_property
     def columns(self) -> dict[str, list[Struct]]:
@@ -90,10 +100,10 @@ class Chunk:
 
     @classmethod
     def of(cls, struct: Struct) -> "Chunk":
-        """Take a chunk out of a row group; one that is not whole in its file raises ValueError."""
+        """Take a chunk out of a row group; one that is not plain in its file raises OSError."""
         meta = struct.value(_META)
         if meta is None or struct.value(_FILE_PATH) or any(n in struct for n in _ENCRYPTED):
-            raise ValueError("a column chunk is encrypted, or in another file")
+            raise OSError("a column chunk is encrypted, or in another file")
         starts = [meta.integer(n) for n in (_DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE)]
         return cls(struct, min(s for s in starts if s > 0), meta.integer(_COMPRESSED))
 
@@ -116,11 +126,6 @@ class Chunk:
         if chunk.integer(_OFFSET):
             chunk.change(_OFFSET, start)
         return replace(self, struct=chunk, start=start)
-
-
-def chunks_of(row_group: bytes) -> list[Chunk]:
-    """Return the column chunks of a row group, in the order of the schema's leaves."""
-    return [Chunk.of(struct) for struct in read_struct(row_group).value(_COLUMNS).values]
 
 
 def row_group_of(chunks: Sequence[Chunk], rows: int) -> bytes:

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ from gagar_cli.parquet_io.ahead import ahead
 from gagar_cli.parquet_io.batches import batches_of, conformed, kept
 from gagar_cli.parquet_io.encodings import Encoding, encodings_of
 from gagar_cli.parquet_io.footer import Footer
+from gagar_cli.parquet_io.reading import reading
 from gagar_cli.parquet_io.stored import OpenFile, StoredGroup, portions_of
 from gagar_cli.uris import STDIO
 
@@ -219,34 +219,13 @@ def _open_file(name: str, file: Path | IO[bytes] | pa.NativeFile) -> OpenFile:
             raise SourceError(name, "is an empty file, expected Parquet")
         if isinstance(file, pa.NativeFile):
             # From afar, the columns of a row group come in a few requests, not in one for each.
-            return OpenFile(file, pre_buffer=True)
+            return OpenFile(name, file, pre_buffer=True)
         stream = pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(file, "r")
-        return OpenFile(stream, pre_buffer=False)
+        return OpenFile(name, stream, pre_buffer=False)
 
 
 def _present(schema: pa.Schema, file: OpenFile) -> list[str]:
     return [name for name in schema.names if name in file.schema_arrow.names]
-
-
-@contextmanager
-def reading(name: str) -> Iterator[None]:
-    """Turn what reading may raise into SourceError."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        if uris.is_remote(name) and (lost := remote.meaning(error)):
-            raise SourceError(name, *lost) from error
-        raise SourceError(
-            name, f"is not a whole, readable Parquet file ({short(error)})"
-        ) from error
-
-
-def short(error: Exception) -> str:
-    """Return the first line of an error's text."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:160] if lines else type(error).__name__
 
 
 def default_output(spec: str | None, stage: str, suffix: str = ".parquet") -> str:

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gagar_cli.parquet_io.batches import batches_of, kept
-from gagar_cli.parquet_io.footer import Footer, ReadAt
+from gagar_cli.parquet_io.footer import Chunk, Footer
+from gagar_cli.parquet_io.reading import reading
 
 # Smaller row groups, on average, are decoded, so that they end up together in larger ones.
 _WORTH_COPYING = 1 << 20
@@ -19,9 +20,10 @@ _WORTH_COPYING = 1 << 20
 class OpenFile(pq.ParquetFile):  # type: ignore[misc]  # it has no types
     """A Parquet file whose bytes can be read as they are, too."""
 
-    def __init__(self, stream: pa.NativeFile, *, pre_buffer: bool) -> None:
-        """Open a stream; what is no Parquet raises as pyarrow does."""
+    def __init__(self, name: str, stream: pa.NativeFile, *, pre_buffer: bool) -> None:
+        """Open a stream that errors call by a name; no Parquet raises as pyarrow does."""
         super().__init__(stream, pre_buffer=pre_buffer)
+        self.name = name
         self.stream = stream
 
     @cached_property
@@ -41,11 +43,19 @@ class OpenFile(pq.ParquetFile):  # type: ignore[misc]  # it has no types
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A row group as it lies in its file: its bytes in the footer, and what reads the file."""
+    """A row group as it lies in a file."""
 
-    row_group: bytes
+    file: OpenFile
+    chunks: tuple[Chunk, ...]
     num_rows: int
-    read_at: ReadAt
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Read bytes of the file; SourceError where it has fewer."""
+        with reading(self.file.name):
+            data = bytes(self.file.stream.read_at(size, offset))
+            if len(data) < size:
+                raise OSError(f"it ends {size - len(data):,} bytes too early")
+        return data
 
 
 def portions_of(
@@ -81,7 +91,7 @@ def portions_of(
         first += rows
         if stored and mask.all():
             yield from decoded()
-            yield StoredGroup(stored.row_groups[number], rows, file.stream.read_at)
+            yield StoredGroup(file, tuple(stored.chunks(number)), rows)
         elif mask.any():
             decode.append(number)
             masks.append(mask)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gagar_cli.parquet_io.encodings import Encoding
-from gagar_cli.parquet_io.footer import MAGIC, Chunk, Footer, chunks_of, row_group_of
+from gagar_cli.parquet_io.footer import MAGIC, Chunk, Footer, row_group_of
 from gagar_cli.parquet_io.stored import StoredGroup
 
 _ALONE = 1 << 20  # bytes from which a column is encoded by itself
@@ -50,7 +50,7 @@ class RowGroupWriter:
         new = set(added.column_names)
         old = [
             chunk
-            for chunk in chunks_of(group.row_group)
+            for chunk in group.chunks
             if chunk.column in self._names and chunk.column not in new
         ]
         chunks = self._copied(old, group)
@@ -82,8 +82,7 @@ class RowGroupWriter:
 
     def _placed(self, data: memoryview) -> list[Chunk]:
         """Write the chunks of a file in memory."""
-        [group] = _footer_of(data).row_groups
-        chunks = chunks_of(group)
+        chunks = _footer_of(data).chunks(0)
         start = min(chunk.start for chunk in chunks)
         shift = self._at - start
         self._put(data[start : max(chunk.start + chunk.size for chunk in chunks)])
@@ -95,7 +94,7 @@ class RowGroupWriter:
             shift = self._at - start
             end = run[-1].start + run[-1].size
             for offset in range(start, end, _READ):
-                self._put(group.read_at(min(_READ, end - offset), offset))
+                self._put(group.read(min(_READ, end - offset), offset))
             placed += [chunk.moved(chunk.start + shift) for chunk in run]
         return placed
 
