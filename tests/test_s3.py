@@ -27,6 +27,8 @@ from gagar_cli.rollouts import Rollouts
 
 S3 = f"s3://{BUCKET}"
 
+pytestmark = pytest.mark.s3
+
 
 @pytest.fixture(scope="module")
 def server():
