@@ -6,8 +6,9 @@ The groups of `sample_groups`, many times over under other ids, with token ids a
 as those of real rollouts, in eight files over which groups are scattered. Each stage runs by itself
 on the output of the one before, with the grader that is built in. Then the whole pipeline: on one
 core, on two, and on Ray clusters of one and of two nodes of one core each, which stand already; a
-quarter of the groups runs there too, so that what begins a run can be told from what a group costs. The rows that come out must be the same. What a million rollouts would take is worked out from
-these numbers, each in a line that shows how.
+quarter of the groups runs there too, so that what begins a run can be told from what a group costs.
+The rows that come out must be the same. What a million rollouts would take is worked out from these
+numbers, each in a line that shows how.
 """
 
 import argparse
@@ -25,12 +26,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from prompt_size import CHARACTERS, first_prompts
 from side_by_side import Cost, run_once
 
 SAMPLE = Path(__file__).parent.parent / "sample_groups"
 FILES = 8
 TOKENS, TURNS, TURN = 5_000, 25, 2_000  # of a rollout: ids, messages, characters of a message
 MILLION = 1_000_000
+VOTES = 4
 NODE = 16  # cores of a node of the cluster that is worked out
 
 CLUSTER = """
@@ -197,6 +200,18 @@ def million(data, stages, whole):
     lines.append(
         f"this machine: {wall * 1e3:.1f} ms a group x {many:,.0f} = {wall * many / 3600:.1f} hours"
     )
+    characters = statistics.mean(first_prompts())
+    prompt = characters / CHARACTERS
+    asked = graded * VOTES * prompt
+    lines.append(
+        f"tokens: {characters:,.0f} characters in a vote's first prompt / {CHARACTERS} = "
+        f"{prompt:,.0f}; x {VOTES} votes x {graded:,.0f} groups = {asked / 1e9:.1f} billion prompt "
+        f"tokens, and as many again for each further turn"
+    )
+    lines += [
+        f"a server that reads {rate:,} tokens a second: {asked / rate / 3600:,.0f} hours"
+        for rate in (20_000, 200_000)
+    ]
     if "Ray, 2 nodes" in whole:
         more = data.groups - data.quarter
         each = {}
