@@ -36,10 +36,10 @@ class GroupIndex:
 
         Linear in the rows. Rows of one group that stand together are read as one.
         """
-        parts, lengths = _runs(pieces(group_id, "group_id"))
-        names, codes = _encoded(parts)
-        if len(codes) < sum(map(len, lengths)) or any((part > 1).any() for part in lengths):
-            codes = np.repeat(codes, np.concatenate(lengths))
+        firsts, starts, rows = _runs(pieces(group_id, "group_id"))
+        names, codes = _encoded(firsts)
+        if len(codes) < rows:
+            codes = np.repeat(codes, np.diff(starts, append=rows))
         return cls(text(names), codes)
 
     def __len__(self) -> int:
@@ -124,7 +124,8 @@ def _rollout_keys(index: GroupIndex, rollout_id: Column) -> Keys:
 
 
 def _check_unique_among(rows: Ints, index: GroupIndex, rollout_id: Column) -> None:
-    ids = text(rollout_id.take(pa.array(rows)))
+    parts = [text(part) for part in pieces(rollout_id, "rollout_id")]
+    ids = pa.chunked_array(parts).take(pa.array(rows))
     pair = pa.table({"group": index.codes[rows], "id": ids, "row": rows})
     found = pair.group_by(["group", "id"]).aggregate([("row", "min"), ("row", "count")])
     found = found.filter(pc.greater(found["row_count"], 1)).sort_by("row_min")
@@ -137,19 +138,22 @@ def _check_unique_among(rows: Ints, index: GroupIndex, rollout_id: Column) -> No
         )
 
 
-def _runs(parts: Iterator[pa.Array]) -> tuple[list[pa.Array], list[Ints]]:
-    """Return the first id of each run of equal ids, and how many rows it has, part by part.
-
-    A run ends with its part.
-    """
-    firsts, lengths = [], []
+def _runs(parts: Iterator[pa.Array]) -> tuple[list[pa.Array], Ints, int]:
+    """Return the first id of each run of equal ids, the rows where runs start, and all rows."""
+    firsts: list[pa.Array] = []
+    starts = [np.zeros(0, dtype=np.int64)]
+    row = 0
+    before = None
     for part in parts:
-        begins = np.ones(len(part), dtype=bool)
+        begins = np.empty(len(part), dtype=bool)
+        begins[0] = part[0] != before
         differs = pc.not_equal(part.slice(1), part.slice(0, len(part) - 1))
         begins[1:] = differs.to_numpy(zero_copy_only=False)
         firsts.append(part if begins.all() else part.filter(pa.array(begins)))
-        lengths.append(np.diff(np.append(np.flatnonzero(begins), len(part))))
-    return firsts, lengths
+        starts.append(np.flatnonzero(begins) + row)
+        row += len(part)
+        before = part[-1]
+    return firsts, np.concatenate(starts), row
 
 
 def _encoded(parts: Sequence[pa.Array]) -> tuple[pa.Array, Codes]:

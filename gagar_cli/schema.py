@@ -250,6 +250,8 @@ def read_verdicts(table: pa.Table, pass_threshold: float = DEFAULT_PASS_THRESHOL
     A null or NaN is no verdict: neither pass nor fail.
     """
     if "passed" in table.column_names:
+        if pa.types.is_boolean(table["passed"].type):
+            return Verdicts(*(_is(table["passed"], value) for value in (True, False)))
         values = numbers(table["passed"])
         known = ~np.isnan(values)
         odd = known & (values != 0) & (values != 1)
@@ -263,6 +265,11 @@ def read_verdicts(table: pa.Table, pass_threshold: float = DEFAULT_PASS_THRESHOL
         return Verdicts(passed=values == 1, failed=values == 0)
     values = numbers(table["reward"])
     return Verdicts(passed=values >= pass_threshold, failed=values < pass_threshold)
+
+
+def _is(column: Column, value: bool) -> NDArray[np.bool_]:  # noqa: FBT001
+    wanted = column if value else pc.invert(column)
+    return np.asarray(pc.fill_null(wanted, fill_value=False).to_numpy(zero_copy_only=False))
 
 
 def numbers(column: Column) -> Floats:

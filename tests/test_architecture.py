@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "gagar_cli"
 CORE = {
     "options",
     "groups",
+    "keys",
     "schema",
     "provenance",
     "ladders",
