@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError
-from gagar_cli.keys import Keys, are_equal, keys, mixed, pieces, text
+from gagar_cli.keys import PIECE, Keys, are_equal, keys, mixed, pieces, text
 from gagar_cli.schema import Column
 
 Ints = NDArray[np.int64]
@@ -36,10 +36,10 @@ class GroupIndex:
 
         Linear in the rows. Rows of one group that stand together are read as one.
         """
-        firsts, starts, rows = _runs(pieces(group_id, "group_id"))
+        firsts, begins = _runs(pieces(group_id, "group_id"))
         names, codes = _encoded(firsts)
-        if len(codes) < rows:
-            codes = np.repeat(codes, np.diff(starts, append=rows))
+        if len(codes) < len(begins):
+            codes = codes[np.cumsum(begins, dtype=np.int32) - 1]
         return cls(text(names), codes)
 
     def __len__(self) -> int:
@@ -133,49 +133,52 @@ def _check_unique_among(rows: Ints, index: GroupIndex, rollout_id: Column) -> No
         first = found.slice(0, 1).to_pylist()[0]
         raise DataError(
             f"group {index.name(first['group'])!r}",
-            f"has {first['row_count']} rows {first['id']!r} "
-            "(rollout_id must be unique in a group)",
+            f"has {first['row_count']} rows {first['id']!r} (rollout_id must be unique in a group)",
         )
 
 
-def _runs(parts: Iterator[pa.Array]) -> tuple[list[pa.Array], Ints, int]:
-    """Return the first id of each run of equal ids, the rows where runs start, and all rows."""
+def _runs(parts: Iterator[pa.Array]) -> tuple[list[pa.Array], NDArray[np.bool_]]:
+    """Return the first id of each run of equal ids, and the rows where runs begin, (N,) bool."""
     firsts: list[pa.Array] = []
-    starts = [np.zeros(0, dtype=np.int64)]
-    row = 0
+    begins = [np.zeros(0, dtype=bool)]
     before = None
     for part in parts:
-        begins = np.empty(len(part), dtype=bool)
-        begins[0] = part[0] != before
         differs = pc.not_equal(part.slice(1), part.slice(0, len(part) - 1))
-        begins[1:] = differs.to_numpy(zero_copy_only=False)
-        firsts.append(part if begins.all() else part.filter(pa.array(begins)))
-        starts.append(np.flatnonzero(begins) + row)
-        row += len(part)
+        begins.append(np.append(part[0] != before, differs.to_numpy(zero_copy_only=False)))
+        firsts.append(part if begins[-1].all() else part.filter(pa.array(begins[-1])))
         before = part[-1]
-    return firsts, np.concatenate(starts), row
+    return firsts, np.concatenate(begins)
 
 
 def _encoded(parts: Sequence[pa.Array]) -> tuple[pa.Array, Codes]:
     """Return the distinct ids in order of first appearance, and the place of each id there."""
     if not parts:
         return pa.array([], pa.string()), np.zeros(0, dtype=np.int32)
-    encoded = pa.array(np.concatenate([keys(part) for part in parts])).dictionary_encode()
+    key = np.concatenate([keys(part) for part in parts])
+    # The common case of groups in one piece: keys that are all distinct belong to distinct ids.
+    if _are_distinct(key[:PIECE]) and _are_distinct(key):
+        return pa.concat_arrays(parts), np.arange(len(key), dtype=np.int32)
+    encoded = pa.array(key).dictionary_encode()
     codes: Codes = encoded.indices.to_numpy()
     latest = np.maximum.accumulate(codes)
     is_new = np.append(True, latest[1:] > latest[:-1])
-    ends = np.cumsum([len(part) for part in parts])
+    ends = np.cumsum([len(part) for part in parts])[:-1]
     names = pa.concat_arrays(
         [
             part.filter(pa.array(new))
-            for part, new in zip(parts, np.split(is_new, ends[:-1]), strict=True)
+            for part, new in zip(parts, np.split(is_new, ends), strict=True)
         ]
     )
-    # Ids with one key need not be equal.
-    if len(names) < len(codes) and not all(
+    if all(
         are_equal(part, names.take(pa.array(places)))
-        for part, places in zip(parts, np.split(codes, ends[:-1]), strict=True)
+        for part, places in zip(parts, np.split(codes, ends), strict=True)
     ):
-        exact = pa.chunked_array(parts).dictionary_encode().combine_chunks()
-        return exact.dictionary, exact.indices.to_numpy()
-    return names, codes
+        return names, codes
+    # Two ids share a key: slower, by the ids themselves.
+    exact = pa.chunked_array(parts).dictionary_encode().combine_chunks()
+    return exact.dictionary, exact.indices.to_numpy()
+
+
+def _are_distinct(key: Keys) -> bool:
+    ordered = np.sort(key)
+    return bool((ordered[1:] != ordered[:-1]).all())

@@ -100,10 +100,11 @@ def _buffers(ids: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     if not len(ids):
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
     offsets = np.frombuffer(offset_buffer, width)[ids.offset : ids.offset + len(ids) + 1]
-    offsets = offsets.astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(data_buffer, np.uint8)[first:last] if last > first else np.zeros(0, "u1")
-    return offsets - first, data
+    data = np.zeros(0, dtype=np.uint8)
+    if last > first:  # else there may be no buffer
+        data = np.frombuffer(data_buffer, np.uint8)[first:last]
+    return (offsets - first).astype(np.int64), data
 
 
 def are_equal(left: pa.Array, right: pa.Array) -> bool:

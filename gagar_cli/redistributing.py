@@ -82,8 +82,13 @@ def redistribute_rollouts(
         sum_error=result.sum_error,
         advantage_computed=computed,
     )
-    arrays = {n: pa.array(v, types[n], mask=np.isnan(v)) for n, v in columns.items()}
-    return pa.table(arrays), summary
+    return pa.table({n: _nullable(v, types[n]) for n, v in columns.items()}), summary
+
+
+def _nullable(value: Floats, kind: pa.DataType) -> pa.Array:
+    """Return numbers as Arrow's, NaN as null; they are copied only where there is one."""
+    missing = np.isnan(value)
+    return pa.array(value, kind, mask=missing if missing.any() else None)
 
 
 def rewards(table: pa.Table, verdicts: Verdicts) -> Floats:

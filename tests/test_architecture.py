@@ -16,6 +16,7 @@ CORE = {
     "schema",
     "provenance",
     "ladders",
+    "places",
     "redistribution",
     "redistributing",
     "advantages",
