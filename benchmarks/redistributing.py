@@ -17,6 +17,8 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -70,7 +72,8 @@ pl.scan_parquet(source).with_columns(
     mean=reward.mean().over(group), std=reward.std().over(group),
     flat=(reward.min() == reward.max()).over(group),
 ).with_columns(
-    advantage=pl.when("flat").then(0.0).otherwise((reward - pl.col("mean")) / (pl.col("std") + 1e-6))
+    advantage=pl.when("flat").then(0.0).otherwise(
+        (reward - pl.col("mean")) / (pl.col("std") + 1e-6))
 ).with_columns(
     place=pl.when(ranked).then(pl.col("rank"))
 ).with_columns(
@@ -113,6 +116,12 @@ def make(path: Path, rows: int, *, scattered: bool) -> None:
         }
     )
     pq.write_table(table, path)
+
+
+def apart(function: Callable[..., None], *arguments: object, **named: object) -> None:
+    """Call a function in a process of its own: a parent's memory counts in its children's peaks."""
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(function, *arguments, **named).result()
 
 
 def commands(source: Path, folder: Path) -> dict[str, list[str]]:
@@ -161,11 +170,11 @@ def main() -> None:
             millions = chosen.rows * part
             source = folder / f"graded-{millions:g}-{name}.parquet"
             if not source.exists():
-                make(source, int(millions * 1e6), scattered=scattered)
+                apart(make, source, int(millions * 1e6), scattered=scattered)
             title = f"{millions:g} million rows, {name}"
             print(f"\n{title}", file=sys.stderr)
             costs = run_in_turn(commands(source, folder), folder, chosen.rounds)
-            check(folder)
+            apart(check, folder)
             told[title] = {tool: asdict(cost) for tool, cost in costs.items()}
             if not chosen.json:
                 print(f"\n{title}\n")

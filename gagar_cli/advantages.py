@@ -31,30 +31,35 @@ def estimate_advantages(
     count only for `grpo`. Infinite rewards, and rewards whose spread overflows float64, raise
     DataError. Linear in the rows.
     """
-    known = ~np.isnan(reward)
-    code, r = (index.codes, reward) if known.all() else (index.codes[known], reward[known])
-    groups = len(index)
-    _check_finite(r, r, code, index)
+    advantage = np.full(len(reward), np.nan)
+    for rows in index.blocks():
+        codes, r = index.codes[rows], reward[rows]
+        known = ~np.isnan(r)
+        if not known.all():
+            codes, r = codes[known], r[known]
+        _check_finite(r, r, codes, index)
+        value = _estimated(r, codes - codes.min(initial=len(index)), estimator, ddof, epsilon)
+        _check_finite(value, r, codes, index)
+        advantage[rows][known] = value
+    return advantage
 
-    count = np.bincount(code, minlength=groups)
-    one = np.zeros(groups)
+
+def _estimated(r: Floats, code: Codes, estimator: Estimator, ddof: int, epsilon: float) -> Floats:
+    """Return the advantages of rows that all have a reward; what overflows is not finite."""
+    count = np.bincount(code)
+    one = np.zeros(len(count))
     one[code] = r  # any reward of the group: all are equal when all equal it
-    flat = np.bincount(code[r != one[code]], minlength=groups) == 0
+    flat = np.bincount(code[r != one[code]], minlength=len(count)) == 0
     with np.errstate(all="ignore"):
-        mean = np.bincount(code, weights=r, minlength=groups) / np.maximum(count, 1)
-        value = r - np.where(flat, one, mean)[code]
+        mean = np.bincount(code, weights=r) / np.maximum(count, 1)
+        value: Floats = r - np.where(flat, one, mean)[code]
         if estimator is Estimator.GRPO:
-            squares = np.bincount(code, weights=value * value, minlength=groups)
+            squares = np.bincount(code, weights=value * value)
             std = np.sqrt(squares / np.maximum(count - ddof, 1))
             value /= np.where(flat, 1.0, np.where(np.isinf(std), np.nan, std + epsilon))[code]
         elif estimator is Estimator.RLOO:
             value *= (count / np.maximum(count - 1, 1))[code]
-    _check_finite(value, r, code, index)
-    if known.all():
-        return value
-    advantage = np.full(len(reward), np.nan)
-    advantage[known] = value
-    return advantage
+    return value
 
 
 def _check_finite(value: Floats, reward: Floats, code: Codes, index: GroupIndex) -> None:

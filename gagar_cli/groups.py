@@ -16,6 +16,8 @@ from gagar_cli.schema import Column
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
+BLOCK = 1 << 15  # rows
+
 _ROLLOUTS_APART = np.uint64(0x9E3779B97F4A7C15)  # odd, so that groups are told apart
 
 
@@ -60,6 +62,13 @@ class GroupIndex:
         """Whether each group's rows stand together."""
         return bool((self.codes[1:] >= self.codes[:-1]).all())
 
+    def blocks(self) -> Iterator[slice]:
+        """Cut the rows between groups into slices that fit the processor's cache.
+
+        Where groups are scattered, all rows are one slice.
+        """
+        yield from cut(self.codes) if self.is_contiguous else [slice(0, len(self.codes))]
+
     @cached_property
     def sizes(self) -> Ints:
         """Rows per group, (G,) int64."""
@@ -95,6 +104,16 @@ class GroupIndex:
     def count(self, condition: NDArray[np.bool_]) -> Ints:
         """Count, per group, the rows where `condition` (N,) holds."""
         return np.bincount(self.codes[condition], minlength=len(self)).astype(np.int64)
+
+
+def cut(codes: Codes) -> Iterator[slice]:
+    """Cut rows that are sorted by group into slices of whole groups, of about BLOCK rows."""
+    start = 0
+    while start < len(codes):
+        last = codes[min(start + BLOCK, len(codes)) - 1]
+        end = int(np.searchsorted(codes, last, side="right"))
+        yield slice(start, end)
+        start = end
 
 
 def check_unique(index: GroupIndex, rollout_id: Column) -> None:

@@ -96,9 +96,10 @@ def rewards(table: pa.Table, verdicts: Verdicts) -> Floats:
 
     A row without a verdict has no reward either: it takes no part in means.
     """
-    if "reward" in table.column_names:
-        return np.where(verdicts.known, numbers(table["reward"]), np.nan)
-    return np.where(verdicts.known, verdicts.passed.astype(np.float64), np.nan)
+    has_rewards = "reward" in table.column_names
+    reward = numbers(table["reward"]) if has_rewards else verdicts.passed.astype(np.float64)
+    known = verdicts.known
+    return reward if known.all() else np.where(known, reward, np.nan)
 
 
 def _optional(table: pa.Table, name: str) -> Floats | None:

@@ -11,14 +11,13 @@ formula for w. Rollouts outside P are never touched.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError, SumNotKeptError
-from gagar_cli.groups import Codes, GroupIndex, Ints
+from gagar_cli.groups import GroupIndex, Ints, cut
 from gagar_cli.ladders import place_weights, share_ties, shrink
 from gagar_cli.options import Mass, RedistributeOptions
 from gagar_cli.places import changes, sorted_rows
@@ -33,8 +32,6 @@ NEGLIGIBLE = 1e-290
 # NumPy adds a group's terms one after another. They are all positive, so the relative error
 # stays under (terms x 1.1e-16): within the tolerance up to here; math.fsum above.
 _LONG_GROUP = 1000
-
-_BLOCK = 1 << 15  # rows worked on at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ def redistribute(  # noqa: PLR0913
     redistributed = advantage.copy()
     worst = 0.0
     row = sorted_rows(np.flatnonzero(ranked), index.codes, rank, advantage, mass)
-    for block in _blocks(index.codes[row]):
+    for block in cut(index.codes[row]):
         rows = row[block]
         runs = _Runs.of(changes(index.codes[rows]))
         a = advantage[rows]
@@ -140,16 +137,6 @@ def redistribute(  # noqa: PLR0913
             _check_sums(error, rows[runs.starts], index)
         worst = max(worst, float(error.max()))
     return Redistribution(credit, redistributed, ranked, worst)
-
-
-def _blocks(code: Codes) -> Iterator[slice]:
-    """Cut sorted rows between groups into blocks that fit the processor's cache."""
-    start = 0
-    while start < len(code):
-        end = min(start + _BLOCK, len(code))
-        end = int(np.searchsorted(code, code[end - 1], side="right"))
-        yield slice(start, end)
-        start = end
 
 
 def _weights(rank: Floats, runs: _Runs, options: RedistributeOptions) -> Floats:

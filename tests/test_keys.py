@@ -59,7 +59,9 @@ def colliding(patch):
     patch.setattr(groups, "keys", lambda ids: full(ids) % np.uint64(4))
 
 
-WAYS = pytest.mark.parametrize("way", [None, small_pieces, colliding], ids=["plain", "pieces", "collisions"])
+WAYS = pytest.mark.parametrize(
+    "way", [None, small_pieces, colliding], ids=["plain", "pieces", "collisions"]
+)
 
 
 @WAYS
