@@ -12,6 +12,7 @@ import numpy as np
 from gagar_cli.errors import DataError
 from gagar_cli.groups import Codes, GroupIndex
 from gagar_cli.options import Estimator
+from gagar_cli.parallel import on_all_cores
 from gagar_cli.schema import Floats
 
 
@@ -32,7 +33,8 @@ def estimate_advantages(
     DataError. Linear in the rows.
     """
     advantage = np.full(len(reward), np.nan)
-    for rows in index.blocks():
+
+    def fill(rows: slice) -> None:
         codes, r = index.codes[rows], reward[rows]
         known = ~np.isnan(r)
         if not known.all():
@@ -41,6 +43,8 @@ def estimate_advantages(
         value = _estimated(r, codes - codes.min(initial=len(index)), estimator, ddof, epsilon)
         _check_finite(value, r, codes, index)
         advantage[rows][known] = value
+
+    on_all_cores(fill, index.blocks())
     return advantage
 
 

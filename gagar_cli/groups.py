@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError
 from gagar_cli.keys import PIECE, Keys, are_equal, keys, mixed, pieces, text
+from gagar_cli.parallel import on_all_cores
 from gagar_cli.schema import Column
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
+
+_Values = TypeVar("_Values", Codes, NDArray[np.bool_])
 
 BLOCK = 1 << 15  # rows
 
@@ -133,13 +137,13 @@ def check_unique(index: GroupIndex, rollout_id: Column) -> None:
 
 def _rollout_keys(index: GroupIndex, rollout_id: Column) -> Keys:
     """Return a number for each row, (N,) uint64, equal where group and rollout_id are equal."""
-    key = np.empty(len(index.codes), dtype=np.uint64)
-    row = 0
-    for piece in pieces(rollout_id, "rollout_id"):
-        group = index.codes[row : row + len(piece)].astype(np.uint64)
-        key[row : row + len(piece)] = keys(piece) + mixed(group) * _ROLLOUTS_APART
-        row += len(piece)
-    return key
+    parts = list(pieces(rollout_id, "rollout_id"))
+
+    def of_part(placed: tuple[pa.Array, Codes]) -> Keys:
+        part, codes = placed
+        return keys(part) + mixed(codes.astype(np.uint64)) * _ROLLOUTS_APART
+
+    return _joined(on_all_cores(of_part, _beside(parts, index.codes)))
 
 
 def _check_unique_among(rows: Ints, index: GroupIndex, rollout_id: Column) -> None:
@@ -173,7 +177,7 @@ def _encoded(parts: Sequence[pa.Array]) -> tuple[pa.Array, Codes]:
     """Return the distinct ids in order of first appearance, and the place of each id there."""
     if not parts:
         return pa.array([], pa.string()), np.zeros(0, dtype=np.int32)
-    key = np.concatenate([keys(part) for part in parts])
+    key = _joined(on_all_cores(keys, parts))
     # The common case of groups in one piece: keys that are all distinct belong to distinct ids.
     if _are_distinct(key[:PIECE]) and _are_distinct(key):
         return pa.concat_arrays(parts), np.arange(len(key), dtype=np.int32)
@@ -181,21 +185,29 @@ def _encoded(parts: Sequence[pa.Array]) -> tuple[pa.Array, Codes]:
     codes: Codes = encoded.indices.to_numpy()
     latest = np.maximum.accumulate(codes)
     is_new = np.append(True, latest[1:] > latest[:-1])
-    ends = np.cumsum([len(part) for part in parts])[:-1]
-    names = pa.concat_arrays(
-        [
-            part.filter(pa.array(new))
-            for part, new in zip(parts, np.split(is_new, ends), strict=True)
-        ]
-    )
-    if all(
-        are_equal(part, names.take(pa.array(places)))
-        for part, places in zip(parts, np.split(codes, ends), strict=True)
-    ):
+    names = pa.concat_arrays([part.filter(pa.array(new)) for part, new in _beside(parts, is_new)])
+
+    def is_exact(placed: tuple[pa.Array, Codes]) -> bool:
+        part, places = placed
+        return are_equal(part, names.take(pa.array(places)))
+
+    if all(on_all_cores(is_exact, _beside(parts, codes))):
         return names, codes
     # Two ids share a key: slower, by the ids themselves.
     exact = pa.chunked_array(parts).dictionary_encode().combine_chunks()
     return exact.dictionary, exact.indices.to_numpy()
+
+
+def _beside(parts: Sequence[pa.Array], value: _Values) -> Iterator[tuple[pa.Array, _Values]]:
+    """Yield each part with the values, one per row of all parts, that belong to it."""
+    row = 0
+    for part in parts:
+        yield part, value[row : row + len(part)]
+        row += len(part)
+
+
+def _joined(key: Sequence[Keys]) -> Keys:
+    return np.concatenate(key) if key else np.zeros(0, dtype=np.uint64)
 
 
 def _are_distinct(key: Keys) -> bool:

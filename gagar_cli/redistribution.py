@@ -20,6 +20,7 @@ from gagar_cli.errors import DataError, SumNotKeptError
 from gagar_cli.groups import GroupIndex, Ints, cut
 from gagar_cli.ladders import place_weights, share_ties, shrink
 from gagar_cli.options import Mass, RedistributeOptions
+from gagar_cli.parallel import on_all_cores
 from gagar_cli.places import changes, sorted_rows
 from gagar_cli.schema import Floats
 
@@ -110,32 +111,33 @@ def redistribute(  # noqa: PLR0913
     ):
         _refuse(np.flatnonzero(bad), problem, index)
 
-    if not options.use_confidence:
-        confidence = None
     credit = np.where(np.isnan(advantage), np.nan, 1.0)
     redistributed = advantage.copy()
-    worst = 0.0
     row = sorted_rows(np.flatnonzero(ranked), index.codes, rank, advantage, mass)
-    for block in cut(index.codes[row]):
+
+    def move(block: slice) -> float:
         rows = row[block]
         runs = _Runs.of(changes(index.codes[rows]))
         a = advantage[rows]
         m = np.ones(len(rows)) if mass is None else mass[rows]
         weight = _weights(rank[rows], runs, options)
-        if confidence is not None:
+        if confidence is not None and options.use_confidence:
             weight = shrink(weight, _one_per_group(confidence[rows], rows, runs, index))
         # Without mass a rollout is in no sum; there, a huge one would cost the others their bits.
         counted = np.where(m > 0, a, 0.0)
-        credit[rows] = _restore_sum(weight, counted, m, runs) if options.keep_sum else weight
+        if options.keep_sum:
+            weight = _restore_sum(weight, counted, m, runs)
         with np.errstate(over="ignore"):
-            moved = a * credit[rows]
+            moved = a * weight
         overflow = "the new advantage overflows, expected less than 1e307"
         _refuse(rows[np.isinf(moved)], overflow, index)
-        redistributed[rows] = moved
+        credit[rows], redistributed[rows] = weight, moved
         error = _sum_errors(counted, np.where(m > 0, moved, 0.0), m, runs)
         if options.keep_sum:
             _check_sums(error, rows[runs.starts], index)
-        worst = max(worst, float(error.max()))
+        return float(error.max())
+
+    worst = max(on_all_cores(move, cut(index.codes[row])), default=0.0)
     return Redistribution(credit, redistributed, ranked, worst)
 
 

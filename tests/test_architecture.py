@@ -17,6 +17,7 @@ CORE = {
     "provenance",
     "ladders",
     "places",
+    "parallel",
     "redistribution",
     "redistributing",
     "advantages",
