@@ -8,11 +8,11 @@ With r_i the rewards of one group of G rollouts that have a reward:
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError
-from gagar_cli.groups import GroupIndex
+from gagar_cli.groups import Codes, GroupIndex
 from gagar_cli.options import Estimator
+from gagar_cli.parallel import on_all_cores
 from gagar_cli.schema import Floats
 
 
@@ -30,46 +30,46 @@ def estimate_advantages(
     whose rewards are all equal, gets exactly 0: equality is tested, since a standard deviation
     of equal floats can leave a residue that the division would blow up. `ddof` and `epsilon`
     count only for `grpo`. Infinite rewards, and rewards whose spread overflows float64, raise
-    DataError.
+    DataError. Linear in the rows.
     """
-    known = ~np.isnan(reward)
-    code = index.codes[known]
-    r = reward[known]
-    groups = len(index)
-    _check_finite(r, r, code, index)
-
-    count = np.bincount(code, minlength=groups)
-    low = np.full(groups, np.inf)
-    high = np.full(groups, -np.inf)
-    np.minimum.at(low, code, r)
-    np.maximum.at(high, code, r)
-    flat = (low == high)[code]
-
-    with np.errstate(all="ignore"):
-        mean = np.bincount(code, weights=r, minlength=groups) / np.maximum(count, 1)
-        centred = r - mean[code]
-        if estimator is Estimator.GRPO:
-            squares = np.bincount(code, weights=centred * centred, minlength=groups)
-            std = np.sqrt(squares / np.maximum(count - ddof, 1))
-            value = np.where(np.isinf(std[code]), np.nan, centred / (std[code] + epsilon))
-        elif estimator is Estimator.RLOO:
-            value = centred * (count / np.maximum(count - 1, 1))[code]
-        else:
-            value = centred
-    value = np.where(flat, 0.0, value)
-    _check_finite(value, r, code, index)
-
     advantage = np.full(len(reward), np.nan)
-    advantage[known] = value
+
+    def fill(rows: slice) -> None:
+        codes, r = index.codes[rows], reward[rows]
+        known = ~np.isnan(r)
+        if not known.all():
+            codes, r = codes[known], r[known]
+        _check_finite(r, r, codes, index)
+        value = _estimated(r, codes - codes.min(initial=len(index)), estimator, ddof, epsilon)
+        _check_finite(value, r, codes, index)
+        advantage[rows][known] = value
+
+    on_all_cores(fill, index.blocks())
     return advantage
 
 
-def _check_finite(
-    value: Floats, reward: Floats, code: NDArray[np.int64], index: GroupIndex
-) -> None:
+def _estimated(r: Floats, code: Codes, estimator: Estimator, ddof: int, epsilon: float) -> Floats:
+    """Return the advantages of rows that all have a reward; what overflows is not finite."""
+    count = np.bincount(code)
+    one = np.zeros(len(count))
+    one[code] = r  # any reward of the group: all are equal when all equal it
+    flat = np.bincount(code[r != one[code]], minlength=len(count)) == 0
+    with np.errstate(all="ignore"):
+        mean = np.bincount(code, weights=r) / np.maximum(count, 1)
+        value: Floats = r - np.where(flat, one, mean)[code]
+        if estimator is Estimator.GRPO:
+            squares = np.bincount(code, weights=value * value)
+            std = np.sqrt(squares / np.maximum(count - ddof, 1))
+            value /= np.where(flat, 1.0, np.where(np.isinf(std), np.nan, std + epsilon))[code]
+        elif estimator is Estimator.RLOO:
+            value *= (count / np.maximum(count - 1, 1))[code]
+    return value
+
+
+def _check_finite(value: Floats, reward: Floats, code: Codes, index: GroupIndex) -> None:
     bad = np.flatnonzero(~np.isfinite(value))
     if len(bad):
         raise DataError(
-            f"group {index.ids[code[bad[0]]]!r}",
+            f"group {index.name(code[bad[0]])!r}",
             f"got reward {reward[bad[0]]:g}, expected rewards that float64 can average",
         )

@@ -40,11 +40,21 @@ class FilterSummary:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """keep: (N,) bool. reason: (N,) strings, null where kept."""
+    """codes: (N,) int8, the place in REASONS of why a row goes, -1 where it is kept."""
 
-    keep: NDArray[np.bool_]
-    reason: pa.StringArray
+    codes: NDArray[np.int8]
     summary: FilterSummary
+
+    @property
+    def keep(self) -> NDArray[np.bool_]:
+        """Which rows stay, (N,) bool."""
+        return self.codes < 0
+
+    @property
+    def reason(self) -> pa.StringArray:
+        """Why rows go, (N,) strings, null where they are kept."""
+        place = pa.array(self.codes, mask=self.keep)
+        return pa.DictionaryArray.from_arrays(place, pa.array(REASONS, pa.string())).cast("string")
 
 
 def filter_rollouts(
@@ -61,32 +71,20 @@ def filter_rollouts(
     check_unique(index, table["rollout_id"])
     reason = group_reasons(index, read_verdicts(table, pass_threshold), options)
 
-    row_reason = reason[index.codes]
-    keep = row_reason < 0
     sizes = index.sizes
+    dropped = {name: reason == code for code, name in enumerate(REASONS) if (reason == code).any()}
     summary = FilterSummary(
         groups_kept=int((reason < 0).sum()),
-        rollouts_kept=int(keep.sum()),
-        groups_dropped={
-            name: int((reason == code).sum())
-            for code, name in enumerate(REASONS)
-            if (reason == code).any()
-        },
-        rollouts_dropped={
-            name: int(sizes[reason == code].sum())
-            for code, name in enumerate(REASONS)
-            if (reason == code).any()
-        },
+        rollouts_kept=int(sizes[reason < 0].sum()),
+        groups_dropped={name: int(where.sum()) for name, where in dropped.items()},
+        rollouts_dropped={name: int(sizes[where].sum()) for name, where in dropped.items()},
     )
-    names = pa.DictionaryArray.from_arrays(
-        pa.array(row_reason, mask=keep), pa.array(REASONS, pa.string())
-    )
-    return FilterResult(keep=keep, reason=names.cast(pa.string()), summary=summary)
+    return FilterResult(reason[index.codes], summary)
 
 
 def group_reasons(
     index: GroupIndex, verdicts: Verdicts, options: FilterOptions
-) -> NDArray[np.int64]:
+) -> NDArray[np.int8]:
     """Return, per group, the place in REASONS of why it is dropped, or -1 where it is kept."""
     passes = index.count(verdicts.passed)
     size = passes + index.count(verdicts.failed)
@@ -99,4 +97,4 @@ def group_reasons(
         rate < options.min_pass_rate,
         rate > options.max_pass_rate,
     ]
-    return np.select(conditions, list(range(len(conditions))), default=-1).astype(np.int64)
+    return np.select(conditions, list(range(len(conditions))), default=-1).astype(np.int8)

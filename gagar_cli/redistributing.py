@@ -82,8 +82,13 @@ def redistribute_rollouts(
         sum_error=result.sum_error,
         advantage_computed=computed,
     )
-    arrays = {n: pa.array(v, types[n], mask=np.isnan(v)) for n, v in columns.items()}
-    return pa.table(arrays), summary
+    return pa.table({n: _nullable(v, types[n]) for n, v in columns.items()}), summary
+
+
+def _nullable(value: Floats, kind: pa.DataType) -> pa.Array:
+    """Return numbers as Arrow's, NaN as null; they are copied only where there is one."""
+    missing = np.isnan(value)
+    return pa.array(value, kind, mask=missing if missing.any() else None)
 
 
 def rewards(table: pa.Table, verdicts: Verdicts) -> Floats:
@@ -91,9 +96,10 @@ def rewards(table: pa.Table, verdicts: Verdicts) -> Floats:
 
     A row without a verdict has no reward either: it takes no part in means.
     """
-    if "reward" in table.column_names:
-        return np.where(verdicts.known, numbers(table["reward"]), np.nan)
-    return np.where(verdicts.known, verdicts.passed.astype(np.float64), np.nan)
+    has_rewards = "reward" in table.column_names
+    reward = numbers(table["reward"]) if has_rewards else verdicts.passed.astype(np.float64)
+    known = verdicts.known
+    return reward if known.all() else np.where(known, reward, np.nan)
 
 
 def _optional(table: pa.Table, name: str) -> Floats | None:

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gagar_cli.errors import DataError, SumNotKeptError
-from gagar_cli.groups import GroupIndex, Ints
+from gagar_cli.groups import GroupIndex, Ints, cut
 from gagar_cli.ladders import place_weights, share_ties, shrink
 from gagar_cli.options import Mass, RedistributeOptions
+from gagar_cli.parallel import on_all_cores
+from gagar_cli.places import changes, sorted_rows
 from gagar_cli.schema import Floats
 
 TOLERANCE = 1e-12  # relative, in float64: the promise of --keep-sum
@@ -91,54 +93,70 @@ def redistribute(  # noqa: PLR0913
     Tied rollouts share the mean weight of the places they occupy. A row's result depends on
     neither the order of rows nor that of groups, to the last bit. Raises DataError for infinite
     advantages, ranks below 1, confidences outside 0..1 or not one per group, missing or negative
-    tokens; SumNotKeptError if a group's sum moves by more than 1e-12 of itself.
+    tokens; SumNotKeptError if a group's sum moves by more than 1e-12 of itself. The ranked rows are
+    sorted; all else is linear, and needs memory for a block of groups at a time.
     """
     options = options or RedistributeOptions()
-    mass = np.ones(len(advantage)) if options.mass is Mass.SEQUENCES else tokens
-    if mass is None:
+    if options.mass is Mass.TOKENS and tokens is None:
         raise DataError("", "got no num_tokens, expected them with --mass tokens")
+    mass = tokens if options.mass is Mass.TOKENS else None
     ranked = passed & (advantage >= NEGLIGIBLE) & ~np.isnan(rank)
     for bad, problem in (
         (np.isinf(advantage), "got an infinite advantage, expected a number or null"),
         (rank < 1, "got a rank below 1, expected 1 for the best"),
         (
-            ranked & ~((mass >= 0) & (mass < np.inf)),
+            np.False_ if mass is None else ranked & ~((mass >= 0) & (mass < np.inf)),
             "got a null or negative num_tokens, expected a count",
         ),
     ):
-        _refuse(bad, problem, index)
+        _refuse(np.flatnonzero(bad), problem, index)
 
     credit = np.where(np.isnan(advantage), np.nan, 1.0)
-    # Sorting by value makes every sum below independent of the order of the rows.
-    order = np.lexsort((mass, advantage, rank, index.codes))
-    row = order[ranked[order]]
-    if not len(row):
-        return Redistribution(credit, advantage, ranked, sum_error=0.0)
+    redistributed = advantage.copy()
+    row = sorted_rows(np.flatnonzero(ranked), index.codes, rank, advantage, mass)
 
-    a, m = advantage[row], mass[row]
-    new_group = _changes(index.codes[row])
-    runs = _Runs.of(new_group)
-    place = np.arange(len(row)) - runs.starts[runs.member]
+    def move(block: slice) -> float:
+        rows = row[block]
+        runs = _Runs.of(changes(index.codes[rows]))
+        a = advantage[rows]
+        m = np.ones(len(rows)) if mass is None else mass[rows]
+        weight = _weights(rank[rows], runs, options)
+        if confidence is not None and options.use_confidence:
+            weight = shrink(weight, _one_per_group(confidence[rows], rows, runs, index))
+        # Without mass a rollout is in no sum; there, a huge one would cost the others their bits.
+        counted = np.where(m > 0, a, 0.0)
+        if options.keep_sum:
+            weight = _restore_sum(weight, counted, m, runs)
+        with np.errstate(over="ignore"):
+            moved = a * weight
+        overflow = "the new advantage overflows, expected less than 1e307"
+        _refuse(rows[np.isinf(moved)], overflow, index)
+        credit[rows], redistributed[rows] = weight, moved
+        error = _sum_errors(counted, np.where(m > 0, moved, 0.0), m, runs)
+        if options.keep_sum:
+            _check_sums(error, rows[runs.starts], index)
+        return float(error.max())
+
+    worst = max(on_all_cores(move, cut(index.codes[row])), default=0.0)
+    return Redistribution(credit, redistributed, ranked, worst)
+
+
+def _weights(rank: Floats, runs: _Runs, options: RedistributeOptions) -> Floats:
+    """Return what the place of each row weighs, before its group's sum is restored."""
+    place = np.arange(len(rank)) - runs.starts[runs.member]
     weight = place_weights(runs.sizes()[runs.member], place, options)
-    weight = share_ties(weight, new_group | _changes(rank[row]))
-    if confidence is not None and options.use_confidence:
-        weight = shrink(weight, _one_per_group(confidence, row, runs, index))
-    # Without mass a rollout is in no sum; there, a huge one would cost the others their bits.
-    counted = np.where(m > 0, a, 0.0)
-    credit[row] = _restore_sum(weight, counted, m, runs) if options.keep_sum else weight
+    return share_ties(weight, (place == 0) | changes(rank))
 
-    with np.errstate(over="ignore"):
-        redistributed = advantage * credit
-    _refuse(np.isinf(redistributed), "the new advantage overflows, expected less than 1e307", index)
-    error = _sum_errors(counted, np.where(m > 0, redistributed[row], 0.0), m, runs)
+
+def _check_sums(error: Floats, row: Ints, index: GroupIndex) -> None:
+    """Raise SumNotKeptError if a group's error is above the tolerance; `row` is one of each."""
     worst = int(np.argmax(error))
-    if options.keep_sum and not error[worst] <= TOLERANCE:
+    if not error[worst] <= TOLERANCE:
         raise SumNotKeptError(
-            f"group {index.ids[index.codes[row[runs.starts[worst]]]]!r}",
+            f"group {index.name(index.codes[row[worst]])!r}",
             f"the advantage sum moved by {error[worst]:.1e} of itself, expected {TOLERANCE:.0e}",
             "report this group's rows: it is a defect in gagar",
         )
-    return Redistribution(credit, redistributed, ranked, float(error[worst]))
 
 
 def _restore_sum(weight: Floats, advantage: Floats, mass: Floats, runs: _Runs) -> Floats:
@@ -159,19 +177,13 @@ def _sum_errors(before: Floats, after: Floats, mass: Floats, runs: _Runs) -> Flo
 
 
 def _one_per_group(confidence: Floats, row: Ints, runs: _Runs, index: GroupIndex) -> Floats:
-    c = np.where(np.isnan(confidence[row]), 1.0, confidence[row])
+    c = np.where(np.isnan(confidence), 1.0, confidence)
     first = c[runs.starts][runs.member]
-    bad = np.zeros(len(confidence), dtype=bool)
-    bad[row] = (c < 0) | (c > 1) | (c != first)
+    bad = row[(c < 0) | (c > 1) | (c != first)]
     _refuse(bad, "got grade_confidence that is not one value from 0 to 1 in the group", index)
     return first
 
 
-def _changes(value: NDArray[np.int64] | Floats) -> NDArray[np.bool_]:
-    """Mark where a value differs from the one before it; the first is marked."""
-    return np.concatenate(([True], value[1:] != value[:-1]))
-
-
-def _refuse(bad: NDArray[np.bool_], problem: str, index: GroupIndex) -> None:
-    if bad.any():
-        raise DataError(f"group {index.ids[index.codes[np.flatnonzero(bad)[0]]]!r}", problem)
+def _refuse(row: Ints, problem: str, index: GroupIndex) -> None:
+    if len(row):
+        raise DataError(f"group {index.name(index.codes[row.min()])!r}", problem)

@@ -250,6 +250,8 @@ def read_verdicts(table: pa.Table, pass_threshold: float = DEFAULT_PASS_THRESHOL
     A null or NaN is no verdict: neither pass nor fail.
     """
     if "passed" in table.column_names:
+        if pa.types.is_boolean(table["passed"].type):
+            return Verdicts(*(_is(table["passed"], value) for value in (True, False)))
         values = numbers(table["passed"])
         known = ~np.isnan(values)
         odd = known & (values != 0) & (values != 1)
@@ -265,11 +267,28 @@ def read_verdicts(table: pa.Table, pass_threshold: float = DEFAULT_PASS_THRESHOL
     return Verdicts(passed=values >= pass_threshold, failed=values < pass_threshold)
 
 
+def _is(column: Column, value: bool) -> NDArray[np.bool_]:  # noqa: FBT001
+    wanted = column if value else pc.invert(column)
+    return np.asarray(pc.fill_null(wanted, fill_value=False).to_numpy(zero_copy_only=False))
+
+
 def numbers(column: Column) -> Floats:
     """Return a numeric or bool column as float64; nulls become NaN."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if len(chunks) == 1:
+        return _floats(chunks[0])
+    value = np.empty(len(column), dtype=np.float64)
+    end = 0
+    for chunk in chunks:  # one by one: no second whole column is ever there
+        start, end = end, end + len(chunk)
+        value[start:end] = _floats(chunk)
+    return value
+
+
+def _floats(chunk: pa.Array) -> Floats:
+    if pa.types.is_boolean(chunk.type):
+        chunk = chunk.cast(pa.int8())
+    return np.asarray(chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def strings(column: Column) -> list[str | None]:

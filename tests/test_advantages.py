@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gagar_cli import groups
 from gagar_cli.advantages import estimate_advantages
 from gagar_cli.errors import DataError
 from gagar_cli.groups import GroupIndex
@@ -165,3 +166,13 @@ def test_rewards_whose_variance_overflows_are_refused_and_not_made_0(spread):
     with pytest.raises(DataError, match=r"group 'bad': got reward 1e\+"):
         estimate({"good": [0, 1], "bad": [spread, 0]})
     assert one([spread, 0], estimator=DR_GRPO) == [spread / 2, -spread / 2]
+
+
+def test_blocks_of_few_rows_change_no_bit(monkeypatch):
+    random = np.random.default_rng(3)
+    reward = np.where(random.random(90) < 0.2, NAN, random.random(90))
+    index = GroupIndex.of(pa.array(np.arange(90) // 5))
+    expected = [estimate_advantages(reward, index, way).tobytes() for way in Estimator]
+    monkeypatch.setattr(groups, "BLOCK", 7)
+    found = [estimate_advantages(reward, index, way).tobytes() for way in Estimator]
+    assert found == expected

@@ -12,9 +12,12 @@ PACKAGE = Path(__file__).parent.parent / "gagar_cli"
 CORE = {
     "options",
     "groups",
+    "keys",
     "schema",
     "provenance",
     "ladders",
+    "places",
+    "parallel",
     "redistribution",
     "redistributing",
     "advantages",

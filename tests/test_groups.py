@@ -2,6 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gagar_cli import groups
 from gagar_cli.errors import DataError
 from gagar_cli.groups import GroupIndex, check_unique
 
@@ -100,3 +101,18 @@ def test_a_repeated_rollout_id_is_told_with_its_group_and_count():
     with pytest.raises(DataError) as caught:
         check_unique(index, pa.array([1, 5, 5, 2, 5]))
     assert str(caught.value) == ("group 'b': has 3 rows '5' (rollout_id must be unique in a group)")
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 1, 2, 9, 1, 1], [20], [2] * 30, []])
+def test_blocks_hold_whole_groups_and_every_row_once(monkeypatch, sizes):
+    monkeypatch.setattr(groups, "BLOCK", 4)
+    ids = [f"g{n}" for n, size in enumerate(sizes) for _ in range(size)]
+    index = GroupIndex.of(pa.array(ids, pa.string()))
+    blocks = list(index.blocks())
+    assert [row for block in blocks for row in range(len(ids))[block]] == list(range(len(ids)))
+    seen = [set(ids[block]) for block in blocks]
+    assert sum(map(len, seen)) == len(set(ids))
+
+
+def test_rows_of_scattered_groups_are_one_block():
+    assert list(GroupIndex.of(pa.array(SCATTERED)).blocks()) == [slice(0, 6)]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gagar_cli import groups
 from gagar_cli.errors import DataError
 from gagar_cli.groups import GroupIndex
 from gagar_cli.options import Mass, RedistributeOptions
@@ -392,3 +393,11 @@ def test_tokens_are_needed_only_as_mass():
     assert redistribute(*columns).credit_weight.tolist() == one_group([1, 1], [1, 2])
     with pytest.raises(DataError, match="no num_tokens"):
         redistribute(*columns, options=TOKENS)
+
+
+@given(cases())
+def test_blocks_of_few_rows_change_no_bit(case):
+    expected = bits(case.run())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "BLOCK", 2)
+        assert bits(case.run()) == expected
