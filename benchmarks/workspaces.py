@@ -273,10 +273,14 @@ def assemble(scene, rounds):
             found[name].append(apart(_made, maker, (*scene.parts(), root)))
             kept[name] = sizes(root)
             shutil.rmtree(root)
-    clone, tree = (kept[name] for name in ("`git clone --shared` each", "limit: the base tree once"))
+    clone, tree = (
+        kept[name] for name in ("`git clone --shared` each", "limit: the base tree once")
+    )
     rows = []
     for name, measured in found.items():
-        seconds, spent, memory = (statistics.median(column) for column in zip(*measured, strict=True))
+        seconds, spent, memory = (
+            statistics.median(column) for column in zip(*measured, strict=True)
+        )
         against = {
             peer: statistics.median(
                 a[0] / b[0] for a, b in zip(measured, found[MAKER_OF[peer]], strict=True)
@@ -357,7 +361,9 @@ def _tools(folder, names, checkouts, results):
         ours = timed("diff two", workspace.diff, old, new)
         peer = timed("`diff -r`", differing, real[old], real[new])
         same(f"{old} {new}", sorted(set(changed_paths(ours))), sorted(set(peer)))
-    results.put({what: list(map(statistics.median, zip(*t, strict=True))) for what, t in took.items()})
+    results.put(
+        {what: list(map(statistics.median, zip(*t, strict=True))) for what, t in took.items()}
+    )
 
 
 def grepped(pattern, folders):
@@ -404,14 +410,18 @@ def changed_paths(diff):
         side
         for section in sections
         if section
-        for side in (part[2:] for part in section.removeprefix("diff --git ").split("\n")[0].split(" "))
+        for side in (
+            part[2:] for part in section.removeprefix("diff --git ").split("\n")[0].split(" ")
+        )
     ]
 
 
 def same(what, ours, peer):
     """End where ours and the peer disagree."""
     if ours != peer:
-        raise SystemExit(f"{what}: ours and the peer's differ:\n{str(ours)[:500]}\n{str(peer)[:500]}")
+        raise SystemExit(
+            f"{what}: ours and the peer's differ:\n{str(ours)[:500]}\n{str(peer)[:500]}"
+        )
 
 
 TOOLS = {
@@ -498,7 +508,9 @@ def growth(scene, rounds):
                 added = "\n".join(f"+{line}" for line in lines)
                 pad = f"{header}@@ -0,0 +1,{len(lines)} @@\n{added}\n"
                 for name, value in zip(
-                    table, (f"g{group}", f"r{number}", "small", base, patch.decode() + pad), strict=True
+                    table,
+                    (f"g{group}", f"r{number}", "small", base, patch.decode() + pad),
+                    strict=True,
                 ):
                     table[name].append(value)
         file = scene.folder / f"{groups}.parquet"
