@@ -1,157 +1,219 @@
-"""Search texts, in files and in memory, for an extended regular expression, up to a bound.
+"""Search many trees over one base at once: the base once, then what each of them changed.
 
-GNU grep does it, which is faster than `git grep` for most expressions; files go to several at
-once. Where grep is another one, callers ask git. Lines are told in the order of what was given.
+What a tree changed or deleted counts as it is there: the base's lines of it are masked. The base
+is read from its folder where nothing there is newer than the workspace, else from its objects.
 """
 
 import os
-import shutil
-import subprocess
-import tempfile
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from threading import Timer
-from typing import IO, cast
 
 from gagar_cli.errors import SourceError
+from gagar_cli.patches import readable
+from gagar_cli.workspace.grepping import (
+    RawHit,
+    RawHits,
+    grep_files,
+    grep_texts,
+    has_grep,
+    is_binary,
+)
+from gagar_cli.workspace.store import ObjectStore, TreeChange
 
-MOST_BYTES = 4_000_000  # of the lines found, with their paths
-_ARGUMENT_BYTES = 500_000  # of one command; systems take a megabyte or more
-_SECONDS = 60.0  # for one command
-_PROCESSES = min(4, os.cpu_count() or 1)
-_BINARY_BYTES = 8_000  # a NUL in these makes a file binary, as for git
+MOST_HITS = 5_000
+_AT_ONCE = 64  # changed files in memory
+_TEXT_MODES = ("100644", "100755")  # no links, no submodules
 
 
 @dataclass(frozen=True, slots=True)
-class RawHit:
-    """A line found; `place` says in what, `line` counts from 1."""
+class Hit:
+    """A line that a search found; `line` counts from 1."""
 
-    place: bytes
+    path: str
     line: int
-    text: bytes
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class RawHits:
-    """Lines found; `is_cut` where there may be more below the last."""
+class Found:
+    """Lines in the order of paths, each with the trees that hold it.
 
-    hits: list[RawHit]
-    is_cut: bool = False
-
-
-@cache
-def has_grep() -> bool:
-    """Whether GNU grep is there; others differ in what expressions mean."""
-    program = shutil.which("grep")
-    if program is None:
-        return False
-    told = subprocess.run([program, "--version"], capture_output=True, check=False).stdout
-    return b"GNU grep" in told.split(b"\n")[0]
-
-
-def is_binary(content: bytes) -> bool:
-    """Whether content counts as binary, which is not searched."""
-    return b"\0" in content[:_BINARY_BYTES]
-
-
-def grep_files(
-    folder: Path, paths: Sequence[bytes], pattern: str, *, fixed: bool
-) -> RawHits | None:
-    """Search files of a folder, binary ones as well; None where one of them cannot be read.
-
-    A bad expression, and one that takes too long, raises SourceError.
+    cut: the last line told, as `path:line`, where a search found more than it tells; else empty.
     """
-    parts = list(_parts(paths))
-    with ThreadPoolExecutor(_PROCESSES) as pool:
-        outputs = list(pool.map(lambda part: _grep(folder, part, pattern, fixed=fixed), parts))
-    hits: list[RawHit] = []
-    for output in outputs:
-        if output is None:
-            return None
-        lines, is_cut = output
-        for line in lines:
-            path, rest = line.split(b"\0", 1)
-            number, text = rest.split(b":", 1)
-            hits.append(RawHit(path.removeprefix(b"./"), int(number), text))
-        if is_cut:
-            return RawHits(hits, is_cut=True)
-    return RawHits(hits)
+
+    hits: list[tuple[Hit, tuple[str, ...]]]
+    cut: str = ""
 
 
-def grep_texts(texts: Mapping[bytes, bytes], pattern: str, *, fixed: bool) -> RawHits:
-    """Search texts by name; errors as with files."""
-    whole = [text if text.endswith(b"\n") else text + b"\n" for text in texts.values()]
-    ends = list(accumulate(text.count(b"\n") for text in whole))
-    with tempfile.TemporaryFile() as feed:
-        feed.writelines(whole)
-        feed.seek(0)
-        lines, is_cut = _grep(None, [b"-"], pattern, fixed=fixed, feed=feed.fileno()) or ([], False)
-    names, hits = list(texts), []
-    for line in lines:
-        number, text = line.split(b"\0", 1)[1].split(b":", 1)
-        place = bisect_right(ends, int(number) - 1)
-        start = ends[place - 1] if place else 0
-        hits.append(RawHit(names[place], int(number) - start, text))
-    return RawHits(hits, is_cut)
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The base of all trees: its id, the folder that holds its files, and those that are absent."""
+
+    tree: str
+    folder: Path
+    absent: frozenset[bytes] = frozenset()
 
 
-def _parts(paths: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Cut paths into as many parts as there are processes, or more where they get too long."""
-    size = sum(map(len, paths)) + len(paths)
-    number = max(_PROCESSES, size // _ARGUMENT_BYTES + 1)
-    step = max(1, -(-len(paths) // number))
-    # Without any path the expression is still looked at.
-    yield from (paths[n : n + step] for n in range(0, len(paths) or 1, step))
-
-
-def _grep(
-    folder: Path | None,
-    paths: Sequence[bytes],
+def search_trees(  # noqa: PLR0913
+    store: ObjectStore,
+    base: Base,
+    trees: Mapping[str, Sequence[TreeChange]],
     pattern: str,
     *,
     fixed: bool,
-    feed: int | None = None,
-) -> tuple[list[bytes], bool] | None:
-    """Return lines of output, and whether there are more; None where a file cannot be read."""
-    names = [b"./-" if path == b"-" and feed is None else path for path in paths]
-    options = ["-a", "-s", "-n", "-Z", "-H", "-F" if fixed else "-E", "-e", pattern, "--"]
-    process = subprocess.Popen(
-        ["grep", *options, *(names or [os.devnull])],
-        cwd=folder,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL if feed is None else feed,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    inside: bytes,
+) -> Found:
+    """Search trees, each given by what it changes of the base, in one file or folder or in all.
+
+    A bad expression raises SourceError.
+    """
+    unchanged = _in_base(store, base, pattern, fixed=fixed, inside=inside)
+    changed, owners = _in_changed(store, trees, pattern, fixed=fixed, inside=inside)
+    holders: dict[RawHit, set[str]] = {}
+    masks = {name: {change.path for change in changes} for name, changes in trees.items()}
+    masked, everyone = set[bytes]().union(*masks.values()), set(trees)
+    for hit in unchanged.hits:
+        names = everyone
+        if hit.place in masked:
+            names = {name for name, mask in masks.items() if hit.place not in mask}
+        if names:
+            holders[hit] = names
+    for hit in changed.hits:
+        path = hit.place.split(b"\0")[0]
+        plain = RawHit(path, hit.line, hit.text)
+        holders[plain] = holders.get(plain, set()) | owners[hit.place]
+    # Below the last line of a search that was cut there may be more.
+    ends = [_position(found.last) for found in (unchanged, changed) if found.last]
+    ordered = sorted(holders, key=_position)
+    told = [hit for hit in ordered if not ends or _position(hit) <= min(ends)][:MOST_HITS]
+    is_cut = bool(ends) or len(told) < len(ordered)
+    return Found(
+        [(_hit(hit), tuple(name for name in trees if name in holders[hit])) for hit in told],
+        _place(told) if is_cut else "",
     )
-    late = Timer(_SECONDS, process.kill)
-    late.start()
+
+
+def _position(hit: RawHit) -> tuple[bytes, int]:
+    return hit.place.split(b"\0")[0], hit.line
+
+
+def _place(told: Sequence[RawHit]) -> str:
+    return f"{readable(told[-1].place)}:{told[-1].line}" if told else "the start"
+
+
+def _hit(raw: RawHit) -> Hit:
+    return Hit(readable(raw.place), raw.line, readable(raw.text))
+
+
+def _is_inside(path: bytes, inside: bytes) -> bool:
+    return not inside or path == inside or path.startswith(inside + b"/")
+
+
+# The base
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The regular files of a base on disk, in the order of their paths; which of them are text."""
+
+    paths: list[bytes]
+    is_text: dict[bytes, bool] = field(default_factory=dict)
+
+
+def _in_base(
+    store: ObjectStore, base: Base, pattern: str, *, fixed: bool, inside: bytes
+) -> RawHits:
+    if has_grep() and (files := _files(store.path, base)):
+        paths = [path for path in files.paths if _is_inside(path, inside)]
+        found = grep_files(base.folder, paths, pattern, fixed=fixed)
+        if found is not None:
+            kept = [hit for hit in found.hits if _is_text(files, base.folder, hit.place)]
+            return RawHits(kept, found.last)
+    hits = _git_grep(store, [base.tree], pattern, fixed=fixed, inside=inside)
+    return RawHits(hits)
+
+
+@lru_cache(maxsize=8)
+def _files(store: Path, base: Base) -> _Folder | None:
+    """Return a base's files on disk; None where one is gone, or newer than the workspace."""
+    entries = ObjectStore(store).entries(base.tree)
+    paths = [e.path for e in entries if e.mode in _TEXT_MODES and e.path not in base.absent]
+    root = os.fsencode(base.folder)
     try:
-        with process:
-            found = cast("IO[bytes]", process.stdout).read(MOST_BYTES + 1)
-            is_cut = len(found) > MOST_BYTES
-            if is_cut:
-                process.kill()
-            told = cast("IO[bytes]", process.stderr).read().decode("utf-8", "replace")
-    finally:
-        late.cancel()
-    if is_cut:
-        return _whole_lines(found[:MOST_BYTES]), True
-    if process.returncode < 0:
-        raise SourceError("search", f"nothing within {_SECONDS:g} s, expected a simpler expression")
-    if process.returncode > 1:
-        problems = [line for line in told.splitlines() if "warning:" not in line]
-        if problems:
-            raise SourceError("search", problems[0].removeprefix("grep: "))
+        made = os.stat(base.folder.parent / "group.json").st_mtime_ns  # noqa: PTH116  many files
+        newest = max((os.stat(b"%s/%s" % (root, p)).st_mtime_ns for p in paths), default=0)  # noqa: PTH116
+    except OSError:
         return None
-    return found.split(b"\n")[:-1], False
+    return _Folder(sorted(paths)) if newest <= made else None
 
 
-def _whole_lines(output: bytes) -> list[bytes]:
-    """Return the lines of output that was cut, without a last one that is not whole."""
-    whole, _, rest = output.rpartition(b"\n")
-    return whole.split(b"\n") if whole else [rest]
+def _is_text(files: _Folder, folder: Path, path: bytes) -> bool:
+    if path not in files.is_text:
+        with (folder / os.fsdecode(path)).open("rb") as file:
+            files.is_text[path] = not is_binary(file.read(8_000))
+    return files.is_text[path]
+
+
+# What was changed
+
+
+def _in_changed(
+    store: ObjectStore,
+    trees: Mapping[str, Sequence[TreeChange]],
+    pattern: str,
+    *,
+    fixed: bool,
+    inside: bytes,
+) -> tuple[RawHits, dict[bytes, set[str]]]:
+    """Search each new content once; places are `path NUL oid`, with the trees that have it."""
+    owners: dict[bytes, set[str]] = {}
+    for name, changes in trees.items():
+        for change in changes:
+            new = change.new
+            if new and new.mode in _TEXT_MODES and _is_inside(new.path, inside):
+                owners.setdefault(b"%s\0%s" % (new.path, new.oid.encode()), set()).add(name)
+    hits: list[RawHit] = []
+    places = sorted(owners)
+    for first in range(0, len(places), _AT_ONCE):
+        found = _in_blobs(store, places[first : first + _AT_ONCE], pattern, fixed=fixed)
+        hits += found.hits
+        if found.last or len(hits) > MOST_HITS:
+            return RawHits(hits, found.last or hits[-1]), owners
+    return RawHits(hits), owners
+
+
+def _in_blobs(store: ObjectStore, places: Sequence[bytes], pattern: str, *, fixed: bool) -> RawHits:
+    oids = {place: place.rpartition(b"\0")[2].decode() for place in places}
+    if has_grep():
+        blobs = store.blobs(oids.values())
+        texts = {place: blobs[oid] for place, oid in oids.items() if not is_binary(blobs[oid])}
+        return grep_texts(texts, pattern, fixed=fixed)
+    found = _git_grep(store, list(oids.values()), pattern, fixed=fixed)
+    by_oid: dict[bytes, list[RawHit]] = {}
+    for hit in found:
+        by_oid.setdefault(hit.place, []).append(hit)
+    return RawHits(
+        [
+            RawHit(place, hit.line, hit.text)
+            for place, oid in oids.items()
+            for hit in by_oid.get(oid.encode(), ())
+        ]
+    )
+
+
+def _git_grep(
+    store: ObjectStore, objects: Sequence[str], pattern: str, *, fixed: bool, inside: bytes = b""
+) -> list[RawHit]:
+    """Search the text in objects with git; the place is a path of a tree, or the id of a blob."""
+    command = ["--literal-pathspecs", "grep", "-I", "-n", "-z", "--full-name", "--no-color"]
+    command += ["-F" if fixed else "-E", "-e", pattern, *objects, "--"]
+    output = store.git(*command, *([os.fsdecode(inside)] if inside else []))
+    if output.status > 1:
+        raise SourceError("search", output.stderr or "git grep failed")
+    hits = []
+    for line in output.stdout.split(b"\n")[:-1]:
+        name, number, text = line.split(b"\0", 2)
+        hits.append(RawHit(name.partition(b":")[2] or name, int(number), text))
+    return hits

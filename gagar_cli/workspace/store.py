@@ -355,16 +355,3 @@ class ObjectStore:
         if not absent or len(absent) < len(lines):
             raise SourceError(f"git checkout-index into {folder}", output.stderr)
         return tuple(absent)
-
-    def grep(self, tree: str, pattern: str, *, fixed: bool, paths: Sequence[bytes] = ()) -> bytes:
-        """Search the text files of a tree; lines are `path NUL line-number NUL text`.
-
-        The pattern is an extended regular expression, or a fixed string. A bad expression raises
-        SourceError.
-        """
-        arguments = ["--literal-pathspecs", "grep", "-I", "-n", "-z", "--full-name", "--no-color"]
-        arguments += ["-F" if fixed else "-E", "-e", pattern, tree, "--"]
-        output = self.git(*arguments, *(os.fsdecode(path) for path in paths))
-        if output.status > 1:
-            raise SourceError("search", output.stderr or "git grep failed")
-        return re.sub(rb"^%s:" % tree.encode(), b"", output.stdout, flags=re.MULTILINE)

@@ -12,9 +12,11 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from io import BufferedReader, BufferedWriter
 
 _MOST_IDLE = 8
 _AT_ONCE = 100  # questions that a pipe holds while nobody reads the answers
