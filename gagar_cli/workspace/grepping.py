@@ -5,6 +5,7 @@ once. Where grep is another one, callers ask git. Lines are told in the order of
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -59,6 +60,12 @@ def is_binary(content: bytes) -> bool:
     return b"\0" in content[:_BINARY_BYTES]
 
 
+def read_hits(output: bytes, separator: bytes = b":") -> list[RawHit]:
+    """Read lines `place NUL number SEPARATOR text`; a last one that is not whole is left out."""
+    line = re.compile(rb"([^\0]+)\0(\d+)%s([^\n]*)\n" % separator)
+    return [RawHit(m[1].removeprefix(b"./"), int(m[2]), m[3]) for m in line.finditer(output)]
+
+
 def grep_files(
     folder: Path, paths: Sequence[bytes], pattern: str, *, fixed: bool
 ) -> RawHits | None:
@@ -70,34 +77,30 @@ def grep_files(
     with ThreadPoolExecutor(_PROCESSES) as pool:
         outputs = list(pool.map(lambda part: _grep(folder, part, pattern, fixed=fixed), parts))
     hits: list[RawHit] = []
-    for output in outputs:
-        if output is None:
+    for found in outputs:
+        if found is None:
             return None
-        lines, is_cut = output
-        for line in lines:
-            path, rest = line.split(b"\0", 1)
-            number, text = rest.split(b":", 1)
-            hits.append(RawHit(path.removeprefix(b"./"), int(number), text))
-        if is_cut:
-            return RawHits(hits, hits[-1])
+        hits += found.hits
+        if found.last:
+            return RawHits(hits, found.last)
     return RawHits(hits)
 
 
 def grep_texts(texts: Mapping[bytes, bytes], pattern: str, *, fixed: bool) -> RawHits:
     """Search texts by name; errors as with files."""
-    whole = [text if text.endswith(b"\n") else text + b"\n" for text in texts.values()]
+    whole = [text + b"\n" * (text[-1:] not in b"\n") for text in texts.values()]
     ends = list(accumulate(text.count(b"\n") for text in whole))
     with tempfile.TemporaryFile() as feed:
         feed.writelines(whole)
         feed.seek(0)
-        lines, is_cut = _grep(None, [b"-"], pattern, fixed=fixed, feed=feed.fileno()) or ([], False)
-    names, hits = list(texts), []
-    for line in lines:
-        number, text = line.split(b"\0", 1)[1].split(b":", 1)
-        place = bisect_right(ends, int(number) - 1)
-        start = ends[place - 1] if place else 0
-        hits.append(RawHit(names[place], int(number) - start, text))
-    return RawHits(hits, hits[-1] if is_cut else None)
+        found = _grep(None, [b"-"], pattern, fixed=fixed, feed=feed.fileno()) or RawHits([])
+    names = list(texts)
+
+    def placed(hit: RawHit) -> RawHit:
+        place = bisect_right(ends, hit.line - 1)
+        return RawHit(names[place], hit.line - (ends[place - 1] if place else 0), hit.text)
+
+    return RawHits([placed(hit) for hit in found.hits], found.last and placed(found.last))
 
 
 def _parts(paths: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -116,8 +119,8 @@ def _grep(
     *,
     fixed: bool,
     feed: int | None = None,
-) -> tuple[list[bytes], bool] | None:
-    """Return lines of output, and whether there are more; None where a file cannot be read."""
+) -> RawHits | None:
+    # A file of this name would be taken for standard input.
     names = [b"./-" if path == b"-" and feed is None else path for path in paths]
     options = ["-a", "-s", "-n", "-Z", "-H", "-F" if fixed else "-E", "-e", pattern, "--"]
     process = subprocess.Popen(
@@ -140,7 +143,9 @@ def _grep(
     finally:
         late.cancel()
     if is_cut:
-        return _whole_lines(found[:MOST_BYTES]), True
+        # A single line that is too long is told in part.
+        hits = read_hits(found) or read_hits(found[:MOST_BYTES] + b"\n")
+        return RawHits(hits, hits[-1])
     if process.returncode < 0:
         raise SourceError("search", f"nothing within {_SECONDS:g} s, expected a simpler expression")
     if process.returncode > 1:
@@ -148,10 +153,4 @@ def _grep(
         if problems:
             raise SourceError("search", problems[0].removeprefix("grep: "))
         return None
-    return found.split(b"\n")[:-1], False
-
-
-def _whole_lines(output: bytes) -> list[bytes]:
-    """Return the lines of output that was cut, without a last one that is not whole."""
-    whole, _, rest = output.rpartition(b"\n")
-    return whole.split(b"\n") if whole else [rest]
+    return RawHits(read_hits(found))

@@ -19,6 +19,7 @@ from gagar_cli.workspace.grepping import (
     grep_texts,
     has_grep,
     is_binary,
+    read_hits,
 )
 from gagar_cli.workspace.store import ObjectStore, TreeChange
 
@@ -125,21 +126,27 @@ class _Folder:
 def _in_base(
     store: ObjectStore, base: Base, pattern: str, *, fixed: bool, inside: bytes
 ) -> RawHits:
-    if has_grep() and (files := _files(store.path, base)):
+    if has_grep() and (files := files_of(store.path, base)):
         paths = [path for path in files.paths if _is_inside(path, inside)]
-        found = grep_files(base.folder, paths, pattern, fixed=fixed)
-        if found is not None:
-            kept = [hit for hit in found.hits if _is_text(files, base.folder, hit.place)]
-            return RawHits(kept, found.last)
+        try:
+            found = grep_files(base.folder, paths, pattern, fixed=fixed)
+            if found is not None:
+                kept = [hit for hit in found.hits if _is_text(files, base.folder, hit.place)]
+                return RawHits(kept, found.last)
+        except OSError:
+            pass  # somebody takes the folder away meanwhile; the objects are still there
     hits = _git_grep(store, [base.tree], pattern, fixed=fixed, inside=inside)
     return RawHits(hits)
 
 
 @lru_cache(maxsize=8)
-def _files(store: Path, base: Base) -> _Folder | None:
+def files_of(store: Path, base: Base) -> _Folder | None:
     """Return a base's files on disk; None where one is gone, or newer than the workspace."""
-    entries = ObjectStore(store).entries(base.tree)
-    paths = [e.path for e in entries if e.mode in _TEXT_MODES and e.path not in base.absent]
+    paths = [
+        path
+        for mode, _, path in ObjectStore(store).records(base.tree)
+        if mode in _TEXT_MODES and path not in base.absent
+    ]
     root = os.fsencode(base.folder)
     try:
         made = os.stat(base.folder.parent / "group.json").st_mtime_ns  # noqa: PTH116  many files
@@ -212,8 +219,5 @@ def _git_grep(
     output = store.git(*command, *([os.fsdecode(inside)] if inside else []))
     if output.status > 1:
         raise SourceError("search", output.stderr or "git grep failed")
-    hits = []
-    for line in output.stdout.split(b"\n")[:-1]:
-        name, number, text = line.split(b"\0", 2)
-        hits.append(RawHit(name.partition(b":")[2] or name, int(number), text))
-    return hits
+    hits = read_hits(output.stdout, b"\0")
+    return [RawHit(hit.place.partition(b":")[2] or hit.place, hit.line, hit.text) for hit in hits]

@@ -227,12 +227,15 @@ class ObjectStore:
 
     def entries(self, tree: str) -> list[Entry]:
         """List all files of a tree."""
-        entries = []
-        for record in self.must("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]:
+        return [Entry(path, mode, oid) for mode, oid, path in self.records(tree)]
+
+    def records(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
+        """Yield mode, object id and path of all files of a tree, by far faster than `entries`."""
+        listed = self.must("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")
+        for record in listed[:-1]:
             meta, path = record.split(b"\t", 1)
             mode, _, oid = meta.decode().split(" ")
-            entries.append(Entry(path, mode, oid))
-        return entries
+            yield mode, oid, path
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """List the paths in which two trees differ; renames are an old and a new path."""
@@ -266,8 +269,11 @@ class ObjectStore:
             return self.must(*command, old, new)  # which tells what is wrong
 
     def _talking(self, *arguments: str) -> AbstractContextManager[Talk]:
+        return talking(self.path, arguments, self._environment)
+
+    def _environment(self) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
-        return talking(self.path, arguments, own | _ENVIRONMENT | {"GIT_DIR": str(self.path)})
+        return own | _ENVIRONMENT | {"GIT_DIR": str(self.path)}
 
     def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
         """Read blobs in one go; one that is not there raises SourceError."""

@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from io import BufferedReader, BufferedWriter
 
-_MOST_IDLE = 8
+MOST_IDLE = 8
 _AT_ONCE = 100  # questions that a pipe holds while nobody reads the answers
 
 
@@ -27,7 +27,7 @@ class Talk:
 
     def __init__(self, arguments: Sequence[str], git_dir: Path, env: Mapping[str, str]) -> None:
         """Start it; no such program or folder raises OSError."""
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             ["git", *arguments],
             cwd=git_dir,
             env=env,
@@ -35,8 +35,8 @@ class Talk:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self._in = cast("BufferedWriter", self._process.stdin)
-        self._out = cast("BufferedReader", self._process.stdout)
+        self._in = cast("BufferedWriter", self.process.stdin)
+        self._out = cast("BufferedReader", self.process.stdout)
 
     def objects(self, names: Sequence[str]) -> Iterator[tuple[str, str, bytes]]:
         """Yield name, type and content of those objects that are there; of `cat-file --batch`."""
@@ -53,8 +53,9 @@ class Talk:
         # Git repeats a line that names no object: that is how the end is known.
         mark = f"end {secrets.token_hex(16)}\n"
         self._say(f"{old} {new}\n{mark}")
-        _some(self._out.readline())  # the two names
         end, found = mark.encode(), bytearray()
+        if _some(self._out.readline()) == end:  # not the two names: one is no tree that is there
+            raise BrokenPipeError
         while not found.endswith(end):
             found += _some(self._out.read1())
         return bytes(found[: -len(end)])
@@ -64,7 +65,7 @@ class Talk:
         with suppress(OSError):
             self._in.close()
         self._out.close()
-        self._process.wait()
+        self.process.wait()
 
     def _say(self, text: str) -> None:
         self._in.write(text.encode())
@@ -91,46 +92,48 @@ class _Idle:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: list[tuple[_Key, Talk]] = []
+        self.waiting: list[tuple[_Key, Talk]] = []
 
     def take(self, key: _Key) -> Talk | None:
         with self._lock:
-            for place in reversed(range(len(self._waiting))):
-                if self._waiting[place][0] == key:
-                    return self._waiting.pop(place)[1]
+            for place in reversed(range(len(self.waiting))):
+                if self.waiting[place][0] == key:
+                    return self.waiting.pop(place)[1]
         return None
 
     def give(self, key: _Key, talk: Talk) -> None:
         with self._lock:
-            self._waiting.append((key, talk))
-            surplus = self._waiting[:-_MOST_IDLE]
-            del self._waiting[:-_MOST_IDLE]
+            self.waiting.append((key, talk))
+            surplus = self.waiting[:-MOST_IDLE]
+            del self.waiting[:-MOST_IDLE]
         for _, other in surplus:
             other.close()
 
     def close(self) -> None:
-        for _, talk in self._waiting:
+        for _, talk in self.waiting:
             talk.close()
-        self._waiting.clear()
+        self.waiting.clear()
 
     def after_fork(self) -> None:
         # Whoever held it does not run here. Those of the parent are never taken: see the key.
         self._lock = threading.Lock()
 
 
-_idle = _Idle()
-atexit.register(_idle.close)
-os.register_at_fork(after_in_child=_idle.after_fork)
+idle = _Idle()
+atexit.register(idle.close)
+os.register_at_fork(after_in_child=idle.after_fork)
 
 
 @contextmanager
-def talking(git_dir: Path, arguments: Sequence[str], env: Mapping[str, str]) -> Iterator[Talk]:
+def talking(
+    git_dir: Path, arguments: Sequence[str], env: Callable[[], Mapping[str, str]]
+) -> Iterator[Talk]:
     """Lend a process for some questions; one that was left in the middle of them is ended."""
     key = (os.getpid(), git_dir, tuple(arguments))
-    talk = _idle.take(key) or Talk(arguments, git_dir, env)
+    talk = idle.take(key) or Talk(arguments, git_dir, env())
     try:
         yield talk
     except BaseException:
         talk.close()
         raise
-    _idle.give(key, talk)
+    idle.give(key, talk)
