@@ -312,7 +312,7 @@ MAKER_OF = {"clone": "`git clone --shared` each", "worktree": "`git worktree add
 
 def _tools(folder, names, checkouts, results):
     """Time every tool in one process, beside its peer; check that the answers are equal."""
-    from gagar_cli.workspace.view import BASE, Workspace
+    from gagar_cli.workspace.view import Workspace
 
     labels, real = list(names), {name: Path(checkouts[name]) for name in names}
     draw = random.Random(3)
@@ -328,7 +328,7 @@ def _tools(folder, names, checkouts, results):
     workspace = timed("open a workspace", Workspace.open, Path(folder))
     first = timed("search one, the first time", workspace.search, one, PATTERNS[0])
     found = timed("`grep -rnE`, one checkout", grepped, PATTERNS[0], [real[one]])
-    same(PATTERNS[0], lines_of(first), found[str(real[one])])
+    same(PATTERNS[0], lines_of(first, one), found[str(real[one])])
     paths = workspace.files(one)
     for path in draw.sample(paths, 200):
         label = draw.choice(labels)
@@ -341,19 +341,9 @@ def _tools(folder, names, checkouts, results):
         label = draw.choice(labels)
         ours = timed("search one", workspace.search, label, pattern)
         peer = timed("`grep -rnE`, one checkout", grepped, pattern, [real[label]])
-        same(pattern, lines_of(ours), peer[str(real[label])])
-        everywhere = [BASE, *labels]
-        if hasattr(workspace, "search_all"):
-            ours = timed("search all", workspace.search_all, pattern)
-            ours = {
-                name: sorted((h.path, h.line, h.text) for h, trees in ours.hits if name in trees)
-                for name in labels
-            }
-        else:
-            ours = timed(
-                "search all", lambda p=pattern: {n: workspace.search(n, p) for n in everywhere}
-            )
-            ours = {name: lines_of(ours[name]) for name in labels}
+        same(pattern, lines_of(ours, label), peer[str(real[label])])
+        ours = timed("search all", workspace.search_all, pattern)
+        ours = {name: lines_of(ours, name) for name in labels}
         peer = timed("`grep -rnE`, all checkouts", grepped, pattern, list(real.values()))
         same(pattern, ours, {name: peer[str(real[name])] for name in labels})
     for _ in range(12):
@@ -385,11 +375,11 @@ def grepped(pattern, folders):
     return {folder: sorted(hits) for folder, hits in found.items()}
 
 
-def lines_of(found):
-    """Return the hits of ours as those of grep."""
-    if getattr(found, "cut", None):
+def lines_of(found, tree):
+    """Return the hits of ours in one tree as those of grep."""
+    if found.cut:
         raise SystemExit(f"a pattern with too many hits to compare: cut at {found.cut}")
-    return sorted((hit.path, hit.line, hit.text) for hit in getattr(found, "hits", found))
+    return sorted((hit.path, hit.line, hit.text) for hit, trees in found.hits if tree in trees)
 
 
 def differing(old, new):

@@ -2,12 +2,12 @@
 
 import os
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 
 import pyarrow as pa
 
@@ -15,10 +15,18 @@ from gagar_cli.errors import DataError, OutputError, SourceError, located
 from gagar_cli.groups import GroupIndex, check_unique
 from gagar_cli.options import AssembleOptions, MissingRepo
 from gagar_cli.rollouts import Progress, Rollouts, stage_table
-from gagar_cli.schema import STAGE_COLUMNS, read_verdicts, strings
-from gagar_cli.workspace.build import Built, GroupPatches, base_tree, build_workspace, open_store
+from gagar_cli.schema import STAGE_COLUMNS, read_verdicts
+from gagar_cli.workspace.build import (
+    Built,
+    Candidate,
+    GroupPatches,
+    base_tree,
+    build_workspace,
+    open_store,
+)
 from gagar_cli.workspace.repositories import Repository, RepositoryFinder
 
+_AHEAD = 4  # groups per job that are waiting or done early
 _REASONS = 3  # of groups without a repository, that are told
 
 
@@ -74,9 +82,9 @@ def assemble(
 ) -> tuple[Rollouts, AssembleSummary]:
     """Build the workspace of every group; return the rollouts with the stage's columns.
 
-    Memory holds ids and one group's patches per job; the patches wait on disk. A repository or
-    commit that is not found raises, before anything is built, unless the options say to do with
-    the diffs alone. `progress` is told groups done and all groups.
+    Memory holds ids, the columns to add, and a few groups' patches; the other texts wait on disk.
+    A repository or commit that is not found raises, before anything is built, unless the options
+    say to do with the diffs alone. `progress` is told groups done and all groups.
     """
     rollouts = rollouts.ready_for("assemble")
     table, index, plans, summary = _planned(rollouts, finder, options)
@@ -84,36 +92,33 @@ def assemble(
     if options.missing_repo is MissingRepo.ERROR:
         refuse(problems, rollouts.source.name)
     summary.problems.update(str(problem.problem) for problem in problems)
-    ids = [text or "" for text in strings(table["rollout_id"])]
+    ids = _Texts(table["rollout_id"])
 
-    with closing(_Spool()) as spool:
-        statements = spool.fill(rollouts, index)
+    columns: dict[str, list[object]] = {
+        name: [None] * table.num_rows for name in STAGE_COLUMNS["assemble"]
+    }
+    with closing(_Spool(len(index))) as spool:
+        spool.fill(rollouts, index)
 
         def build(group: int) -> Built:
             rows = index.rows(group)
             return build_workspace(
                 GroupPatches(
                     group_id=index.ids[group],
-                    problem_statement=statements[group],
-                    rollout_ids=[ids[row] for row in rows],
-                    patches=partial(spool.get, rows),
+                    problem_statement=spool.statement(group),
+                    rollout_ids=[ids[row] or "" for row in rows],
+                    patches=lambda: spool.patches(rows),
                     repository=plans[group].repository,
                     base_commit=plans[group].base_commit,
                 ),
                 options,
             )
 
-        built: list[Built] = []
-        with ThreadPoolExecutor(max_workers=jobs) as pool:
-            try:
-                for result in pool.map(build, range(len(index))):
-                    built.append(result)
-                    progress(len(built), len(index))
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    columns = _columns(index, ids, built)
-    _summarise(summary, built, plans)
+        for group, built in enumerate(_in_order(build, range(len(index)), jobs)):
+            for row in index.rows(group):
+                _put(columns, row, built, built.candidates[ids[row] or ""])
+            _count(summary, built, plans[group])
+            progress(group + 1, len(index))
     if "passed" in table.column_names or "reward" in table.column_names:
         passed = read_verdicts(table, rollouts.pass_threshold).passed
         summary.passing_not_applied = sum(
@@ -123,6 +128,24 @@ def assemble(
         )
     added = stage_table("assemble", columns)
     return rollouts.with_columns(added, "assemble", options), summary
+
+
+def _in_order(
+    function: Callable[[int], Built], numbers: Iterable[int], jobs: int
+) -> Iterator[Built]:
+    """Call a function for each number, some at a time; yield the results in order."""
+    waiting: deque[Future[Built]] = deque()
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            for number in numbers:
+                waiting.append(pool.submit(function, number))
+                if len(waiting) > _AHEAD * jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def missing_repositories(
@@ -176,7 +199,7 @@ def _plan(
     if absent:
         summary.no_columns = tuple(absent)
         return [_Plan()] * len(index)
-    repo, commit = strings(table["repo"]), strings(table["base_commit"])
+    repo, commit = _Texts(table["repo"]), _Texts(table["base_commit"])
     plans = []
     for group, (group_id, rows) in enumerate(index):
         name = _one_value(repo, rows, f"group {group_id!r}", "repo")
@@ -185,7 +208,7 @@ def _plan(
     return plans
 
 
-def _one_value(values: list[str | None], rows: Iterable[int], where: str, what: str) -> str | None:
+def _one_value(values: "_Texts", rows: Iterable[int], where: str, what: str) -> str | None:
     found = {values[row] for row in rows}
     if len(found) > 1:
         shown = " and ".join(sorted(repr(value) for value in found)[:2])
@@ -215,48 +238,84 @@ def _locate(
     return _Plan(repository, base)
 
 
-class _Spool:
-    """The patches of all rows, one after another in a temporary file."""
+class _Texts:
+    """A column of text; memory holds each value once."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="gagar-patches-")  # noqa: SIM115  see close
-        self._ends: list[int] = []
-        self._null: list[bool] = []
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        self._values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+        codes = encoded.indices.fill_null(len(self._values) - 1)
+        self._codes = codes.to_numpy(zero_copy_only=False)
+
+    def __getitem__(self, row: int) -> str | None:
+        return self._values[int(self._codes[row])]
+
+
+class _Spans:
+    """Where texts are in a file, by number; a text that is null has a size below zero."""
+
+    def __init__(self, number: int = 0) -> None:
+        self._starts, self._sizes = array("q", bytes(8 * number)), array("q", bytes(8 * number))
+
+    def append(self, span: tuple[int, int]) -> None:
+        self._starts.append(span[0])
+        self._sizes.append(span[1])
+
+    def __setitem__(self, number: int, span: tuple[int, int]) -> None:
+        self._starts[number], self._sizes[number] = span
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        return self._starts[number], self._sizes[number]
+
+
+class _Spool:
+    """The patches of all rows and the statements of all groups, in a temporary file."""
+
+    def __init__(self, groups: int) -> None:
+        self._file = tempfile.TemporaryFile(prefix="gagar-texts-")  # noqa: SIM115  see close
+        self._end = 0
+        self._patches, self._statements = _Spans(), _Spans(groups)
 
     def close(self) -> None:
         self._file.close()
 
-    def fill(self, rollouts: Rollouts, index: GroupIndex) -> list[str]:
-        """Take in all patches; return each group's problem statement, the first that is set."""
+    def fill(self, rollouts: Rollouts, index: GroupIndex) -> None:
+        """Take in all patches, and each group's problem statement, the first that is set."""
         columns = ["patch"] + ["problem_statement"] * rollouts.has("problem_statement")
-        statements = [""] * len(index)
-        end = row = 0
+        row = 0
         try:
             for batch in rollouts.stream(*columns):
-                texts = batch.column(1).to_pylist() if len(columns) > 1 else [None] * len(batch)
+                texts = batch.column(1) if len(columns) > 1 else pa.nulls(len(batch))
                 for patch, text in zip(batch.column(0), texts, strict=True):
-                    raw = _raw(patch)
-                    self._file.write(raw or b"")
-                    end += len(raw or b"")
-                    self._ends.append(end)
-                    self._null.append(raw is None)
-                    group = index.codes[row]
-                    statements[group] = statements[group] or text or ""
+                    self._patches.append(self._put(_raw(patch)))
+                    group = int(index.codes[row])
+                    if not self._statements[group][1] and (raw := _raw(text)):
+                        self._statements[group] = self._put(raw)
                     row += 1
             self._file.flush()
         except OSError as error:
             raise OutputError(
                 "patches", f"cannot be spooled to disk ({error.strerror})", "set TMPDIR"
             ) from error
-        return statements
 
-    def get(self, rows: Iterable[int]) -> list[bytes | None]:
+    def patches(self, rows: Iterable[int]) -> list[bytes | None]:
         """Return the patches of some rows; safe from several threads."""
-        return [None if self._null[row] else self._slice(row) for row in rows]
+        return [self._get(self._patches[row]) for row in rows]
 
-    def _slice(self, row: int) -> bytes:
-        start = self._ends[row - 1] if row else 0
-        return os.pread(self._file.fileno(), self._ends[row] - start, start)
+    def statement(self, group: int) -> str:
+        """Return the problem statement of a group, empty where none is set."""
+        return (self._get(self._statements[group]) or b"").decode("utf-8", "surrogateescape")
+
+    def _put(self, raw: bytes | None) -> tuple[int, int]:
+        if raw is None:
+            return self._end, -1
+        self._file.write(raw)
+        start, self._end = self._end, self._end + len(raw)
+        return start, len(raw)
+
+    def _get(self, span: tuple[int, int]) -> bytes | None:
+        start, size = span
+        return None if size < 0 else os.pread(self._file.fileno(), size, start)
 
 
 def _raw(scalar: pa.Scalar) -> bytes | None:
@@ -264,28 +323,18 @@ def _raw(scalar: pa.Scalar) -> bytes | None:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-def _columns(index: GroupIndex, ids: list[str], built: Sequence[Built]) -> dict[str, list[object]]:
-    rows = len(ids)
-    columns: dict[str, list[object]] = {n: [None] * rows for n in STAGE_COLUMNS["assemble"]}
-    for group, result in enumerate(built):
-        for row in index.rows(group):
-            candidate = result.candidates[ids[row]]
-            for name, value in (
-                ("workspace", str(result.folder)),
-                ("candidate", candidate.label),
-                ("patch_status", candidate.status),
-                ("patch_detail", candidate.detail),
-                ("files_changed", candidate.files_changed),
-                ("lines_added", candidate.lines_added),
-                ("lines_removed", candidate.lines_removed),
-            ):
-                columns[name][row] = value
-    return columns
+def _put(columns: dict[str, list[object]], row: int, built: Built, candidate: Candidate) -> None:
+    columns["workspace"][row] = str(built.folder)
+    columns["candidate"][row] = candidate.label
+    columns["patch_status"][row] = candidate.status
+    columns["patch_detail"][row] = candidate.detail
+    columns["files_changed"][row] = candidate.files_changed
+    columns["lines_added"][row] = candidate.lines_added
+    columns["lines_removed"][row] = candidate.lines_removed
 
 
-def _summarise(summary: AssembleSummary, built: Sequence[Built], plans: Sequence[_Plan]) -> None:
-    summary.kept = sum(result.kept for result in built)
-    summary.without_repository = sum(plan.repository is None for plan in plans)
-    for result in built:
-        summary.statuses.update(c.status for c in result.candidates.values())
-        summary.absent.update(result.absent)
+def _count(summary: AssembleSummary, built: Built, plan: _Plan) -> None:
+    summary.kept += built.kept
+    summary.without_repository += plan.repository is None
+    summary.statuses.update(candidate.status for candidate in built.candidates.values())
+    summary.absent.update(built.absent)

@@ -8,6 +8,7 @@ from gagar_cli.grading.case import Case
 from gagar_cli.grading.coverage import Coverage
 from gagar_cli.grading.tools import VoteTools
 from gagar_cli.grading.verdict import Citation
+from gagar_cli.workspace import searching
 
 
 class Bench:
@@ -51,6 +52,7 @@ def test_schemas_offer_exactly_the_labels_of_the_vote(bench):
     everyone = sorted(bench.view.shown)
     passing = sorted(bench.view.passing)
     assert bench.schema("read_file")["properties"]["tree"]["enum"] == ["base", *everyone]
+    assert bench.schema("search")["properties"]["tree"]["enum"] == ["base", *everyone, "all"]
     assert bench.schema("diff")["properties"]["candidate"]["enum"] == everyone
     submit = bench.schema("submit_ranking")["properties"]
     assert list(submit) == ["notes", "tiers"]
@@ -123,6 +125,37 @@ def test_a_search_gives_path_line_and_text(bench):
     text = bench.run("search", tree=bench.labels["large"], pattern="fixed", folder="src")
     assert text == f"Nothing matches in {bench.labels['large']} in 'src'."
     assert "start_line=301" in bench.run("search", tree="base", pattern="line_")
+
+
+def test_a_search_of_all_trees_says_which_hold_a_line(bench):
+    small, large, huge, wrong = (bench.labels[name] for name in ("small", "large", "huge", "wrong"))
+    lines = data_of(bench.run("search", tree="all", pattern="return|^Adds")).split("\n")
+    assert "[all] README.md:1:Adds." in lines
+    assert "[base] src/add.py:2:    return a + b" in lines
+    both = " ".join(sorted([small, huge]))
+    assert f"[{both}] src/add.py:2:    return float(a) + float(b)" in lines
+    assert f"[{wrong}] src/add.py:2:    return int(a) + int(b)" in lines
+    assert f"[{large}] src/add.py:5:    return a + b" in lines
+    text = bench.run("search", tree="all", pattern="nowhere at all", folder="src")
+    assert text == "Nothing matches in all trees in 'src'."
+
+
+def test_a_search_of_all_trees_names_only_what_the_vote_shows(tmp_path):
+    same = {"src/add.py": "def add(a, b):\n    # text\n    return float(a) + float(b)\n"}
+    bench = Bench(SmallGroup(tmp_path, {"small": SMALL, "twin": same, "large": LARGE}))
+    assert len(bench.view.shown) == 2
+    lines = data_of(bench.run("search", tree="all", pattern="float.a|Adds")).split("\n")
+    named = {word for line in lines for word in line[1:].split("]")[0].split()}
+    assert named == {"all", *bench.view.shown}
+    assert "[all] README.md:1:Adds." in lines
+
+
+def test_a_search_that_finds_too_much_says_where_it_ends(bench, monkeypatch):
+    monkeypatch.setattr(searching, "MOST_HITS", 400)
+    text = bench.run("search", tree="base", pattern="line_", start_line=301)
+    assert "lines 301 to 400 of 400" in text
+    assert text.endswith("There may be more below src/long.py:400; search a folder.")
+    assert "There may be more" not in bench.run("search", tree="base", pattern="line_1")
 
 
 def test_candidates_are_compared_with_base_or_with_each_other(bench):

@@ -124,7 +124,7 @@ def test_a_commit_like_diff_cannot_smuggle_options(tmp_path, source):
     workspace, _ = repos.opened(repos.build(tmp_path / "root", new_file("-v"), *source))
     assert workspace.read("A", "-v") == b"z\n"
     assert b"+z" in workspace.diff("base", "A", "-v")
-    assert [hit.path for hit in workspace.search("A", "^z$", folder="-v")] == ["-v"]
+    assert [hit.path for hit, _ in workspace.search("A", "^z$", folder="-v").hits] == ["-v"]
 
 
 ATTRIBUTES = (
@@ -179,7 +179,7 @@ def seen(root, source, base, patch):
         {rollout: (c.status, c.tree, c.lines_added) for rollout, c in built.candidates.items()},
         files,
         workspace.files("A"),
-        workspace.search("A", "^(LINE|ROW|line) 1[0-9]"),
+        workspace.search("A", "^(LINE|ROW|line) 1[0-9]").hits,
         workspace.diff("base", "A"),
         workspace.diff("A", "B", "f.txt"),
     )

@@ -9,7 +9,8 @@ import repos
 from gagar_cli.errors import DataError, SourceError
 from gagar_cli.patches import readable
 from gagar_cli.workspace.planting import candidate_files, encoded, plant
-from gagar_cli.workspace.view import BASE, Hit, Workspace
+from gagar_cli.workspace.searching import Hit
+from gagar_cli.workspace.view import BASE, Workspace
 
 FILES = {
     "a.py": "".join(f"value_{n} = {n}\n" for n in range(40)),
@@ -69,9 +70,11 @@ def test_a_planted_candidate_offers_all_that_others_do(scene):
     workspace, labels, planted, *_ = scene
     assert planted.diff(BASE, "D") == planted.raw_diff("D")
     assert planted.diff(labels["good"], "D", "run.sh").endswith(b"-echo one\n+echo needle\n")
-    assert {hit.path for hit in planted.search("D", "needle")} == PLANTED.keys() - {"pkg/old.py"}
-    assert planted.search("D", "worth_7") == [Hit("a.py", 8, "worth_7 = 7")]
-    assert planted.search(BASE, "needle") == []
+    assert {hit.path for hit, _ in planted.search("D", "needle").hits} == PLANTED.keys() - {
+        "pkg/old.py"
+    }
+    assert planted.search("D", "worth_7").hits == [(Hit("a.py", 8, "worth_7 = 7"), ("D",))]
+    assert planted.search(BASE, "needle").hits == []
     touched = {path: text.decode() for path, text in PLANTED.items() if text is not None}
     assert planted.touched("D") == {**touched, "new.py": GOOD["new.py"]}
     facts = planted.facts("D")

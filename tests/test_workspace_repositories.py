@@ -257,7 +257,7 @@ def test_a_partial_clone_leaves_files_out_and_says_so(tmp_path, source, patch):
     assert (kept.kept, kept.absent) == (True, ("f.txt",))
     workspace, labels = repos.opened(built)
     assert workspace.read(labels["python"], "d/g.py") == b"x = 2\n"
-    assert [hit.text for hit in workspace.search(labels["python"], "x = ")] == ["x = 2"]
+    assert [hit.text for hit, _ in workspace.search(labels["python"], "x = ").hits] == ["x = 2"]
     with pytest.raises(SourceError, match="expected a blob"):
         workspace.read("base", "f.txt")
     assert repos.fingerprint(place) == before

@@ -9,7 +9,8 @@ import repos
 
 from gagar_cli.errors import SourceError
 from gagar_cli.patches import readable, without_dataless_binaries
-from gagar_cli.workspace.view import BASE, Hit, Workspace
+from gagar_cli.workspace.searching import Hit
+from gagar_cli.workspace.view import BASE, Workspace
 
 FILES = {
     "a.py": "".join(f"value_{n} = {n}\n" for n in range(40)),
@@ -68,7 +69,7 @@ def test_an_empty_candidate_reads_as_the_base(scene):
     workspace, labels, _ = scene
     label = labels["nothing"]
     assert workspace.files(label) == workspace.files(BASE)
-    assert workspace.search(label, "needle") == workspace.search(BASE, "needle")
+    assert hits_in(workspace, label, "needle") == hits_in(workspace, BASE, "needle")
     assert workspace.diff(BASE, label) == b""
     assert workspace.touched(label) == {}
 
@@ -88,6 +89,13 @@ def grep(folder, *arguments):
         number, text = rest.split(b":", 1)
         hits.append((readable(path.removeprefix(b"./")), int(number), readable(text)))
     return sorted(hits)
+
+
+def hits_in(workspace, tree, pattern, **options):
+    found = workspace.search(tree, pattern, **options)
+    assert not found.cut
+    assert all(trees == (tree,) for _, trees in found.hits)
+    return [hit for hit, _ in found.hits]
 
 
 def found(hits):
@@ -116,13 +124,13 @@ def found(hits):
 def test_search_finds_what_grep_finds(scene, pattern):
     for workspace, tree, real in trees(scene):
         expected = grep(real, "-E", "-e", pattern)
-        assert found(workspace.search(tree, pattern)) == expected
+        assert found(hits_in(workspace, tree, pattern)) == expected
 
 
 @pytest.mark.parametrize("text", ["needle", "[1]", "= 'gr", "value_.", "--all", "a needle", "ä"])
 def test_search_for_a_fixed_text_takes_it_literally(scene, text):
     for workspace, tree, real in trees(scene):
-        assert found(workspace.search(tree, text, fixed=True)) == grep(real, "-F", "-e", text)
+        assert found(hits_in(workspace, tree, text, fixed=True)) == grep(real, "-F", "-e", text)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +141,10 @@ def test_search_and_diff_stay_in_a_folder(scene, folder):
     for workspace, tree, _ in trees(scene):
         inside = [
             hit
-            for hit in workspace.search(tree, "e")
+            for hit in hits_in(workspace, tree, "e")
             if hit.path == bare or hit.path.startswith(f"{bare}/")
         ]
-        assert workspace.search(tree, "e", folder=folder) == inside
+        assert hits_in(workspace, tree, "e", folder=folder) == inside
     workspace, labels, _ = scene
     sections = workspace.diff(BASE, labels["changes"], folder).split(b"diff --git ")[1:]
     paths = [section.split(b" ")[0].removeprefix(b"a/").decode() for section in sections]
@@ -147,12 +155,14 @@ def test_search_and_diff_stay_in_a_folder(scene, folder):
 def test_search_reads_a_changed_file_as_the_candidate_left_it(scene):
     workspace, labels, _ = scene
     changed = labels["changes"]
-    assert workspace.search(changed, "value_7 ") == []
-    assert workspace.search(BASE, "value_7 ") == [Hit("a.py", 8, "value_7 = 7")]
-    assert workspace.search(changed, "worth_7") == [Hit("a.py", 8, "worth_7 = 'needle'")]
-    assert workspace.search(changed, "value_gone") == []
-    assert workspace.search(changed, "value_new") == [Hit("pkg/new.py", 1, "value_new = 'needle'")]
-    assert [hit.path for hit in workspace.search(changed, "value_same")] == ["same.py"]
+    assert hits_in(workspace, changed, "value_7 ") == []
+    assert hits_in(workspace, BASE, "value_7 ") == [Hit("a.py", 8, "value_7 = 7")]
+    assert hits_in(workspace, changed, "worth_7") == [Hit("a.py", 8, "worth_7 = 'needle'")]
+    assert hits_in(workspace, changed, "value_gone") == []
+    assert hits_in(workspace, changed, "value_new") == [
+        Hit("pkg/new.py", 1, "value_new = 'needle'")
+    ]
+    assert [hit.path for hit in hits_in(workspace, changed, "value_same")] == ["same.py"]
 
 
 def test_search_keeps_text_that_looks_like_its_own_marks(tmp_path):
@@ -162,7 +172,7 @@ def test_search_keeps_text_that_looks_like_its_own_marks(tmp_path):
     workspace, _ = repos.opened(repos.build(tmp_path / "root", patch, source, base))
     own = json.loads((workspace.folder / "group.json").read_text())["candidates"]["A"]["tree"]
     assert own != tree
-    texts = [hit.text for hit in workspace.search("A", "needle")]
+    texts = [hit.text for hit in hits_in(workspace, "A", "needle")]
     assert texts == [f"needle {tree}:f:1:x", f"{tree}:needle"]
 
 
@@ -241,7 +251,7 @@ def test_a_link_reads_as_its_target_and_a_submodule_as_an_error(tmp_path):
     workspace, _ = repos.opened(repos.build(tmp_path / "root", patch, source, base))
     assert workspace.read("A", "link") == b"/etc/passwd"
     assert workspace.touched("A") == {"link": "/etc/passwd"}
-    assert workspace.search("A", "root:") == []
+    assert hits_in(workspace, "A", "root:") == []
     with pytest.raises(SourceError, match="is a submodule at commit 1111"):
         workspace.read("A", "sub")
 
@@ -259,7 +269,7 @@ def test_without_a_repository_only_the_diff_is_there(tmp_path):
         lambda: workspace.read(label, "f"),
         lambda: workspace.read(BASE, "f"),
         lambda: workspace.files(BASE),
-        lambda: workspace.search(label, "b"),
+        lambda: hits_in(workspace, label, "b"),
         lambda: workspace.touched(label),
         lambda: workspace.diff(by_status["empty"], label),
         lambda: workspace.diff(BASE, label, "f"),

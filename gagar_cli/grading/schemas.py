@@ -10,6 +10,8 @@ from typing import Any
 from gagar_cli.grading.verdict import submit_tool
 from gagar_cli.workspace.view import BASE
 
+ALL = "all"  # trees; labels are capital letters
+
 
 @cache
 def tool_schemas(
@@ -21,7 +23,11 @@ def tool_schemas(
     task.
     """
     candidates = (*passing, *failing)
-    tree = {"type": "string", "enum": [BASE, *candidates], "description": "whose tree"}
+    tree: dict[str, Any] = {
+        "type": "string",
+        "enum": [BASE, *candidates],
+        "description": "whose tree",
+    }
     start = _integer("first line to show, from 1")
     folder = _string("only what is in this folder, or this file")
     diff: dict[str, Any] = {
@@ -35,6 +41,7 @@ def tool_schemas(
         diff["path"] = _string("only this file or folder")
         lines = {"start_line": start, "end_line": _integer("last line to show")}
         pattern = _string("POSIX extended regular expression")
+        searched = {"type": "string", "enum": [*tree["enum"], ALL], "description": "whose tree"}
         tools += [
             _schema(
                 "list_files",
@@ -50,8 +57,8 @@ def tool_schemas(
             ),
             _schema(
                 "search",
-                "Find the lines of a tree's text files that match.",
-                {"tree": tree, "pattern": pattern, "folder": folder, "start_line": start},
+                "Find the lines of text files that match, in a tree or in all of them at once.",
+                {"tree": searched, "pattern": pattern, "folder": folder, "start_line": start},
                 ["tree", "pattern"],
             ),
         ]

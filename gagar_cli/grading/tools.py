@@ -15,7 +15,7 @@ from gagar_cli.errors import OptionError, SourceError
 from gagar_cli.grading.case import VoteView
 from gagar_cli.grading.coverage import Coverage
 from gagar_cli.grading.prompts import TASK_CHARACTERS
-from gagar_cli.grading.schemas import tool_schemas
+from gagar_cli.grading.schemas import ALL, tool_schemas
 from gagar_cli.grading.verdict import Citation
 from gagar_cli.patches import readable
 from gagar_cli.untrusted import visible
@@ -142,15 +142,25 @@ class VoteTools:
         return self._page(title, _lines(raw), start, end, seen=seen, numbered=True)
 
     def _search(self, arguments: _Arguments) -> str:
-        tree, folder = self._tree(arguments, "tree"), arguments.path("folder", "")
-        pattern = arguments.text("pattern")
+        tree = arguments.label("tree", (*self._trees, ALL))
+        folder, pattern = arguments.path("folder", ""), arguments.text("pattern")
         if not pattern:
             raise OptionError("pattern", "is empty")
-        hits = self._view.workspace.search(self._name(tree), pattern, folder=folder)
-        if not hits:
-            return f"Nothing matches in {tree}" + (f" in {folder!r}." if folder else ".")
-        lines = [visible(f"{hit.path}:{hit.line}:{hit.text}") for hit in hits]
-        return self._page(f"Matches in {tree}", lines, arguments.line("start_line", 1))
+        # Only what the vote shows, in its own order and words.
+        labels = {self._name(shown): shown for shown in (self._trees if tree == ALL else [tree])}
+        found = self._view.workspace.search_all(pattern, labels, folder=folder)
+        where = ("all trees" if tree == ALL else tree) + (f" in {folder!r}" if folder else "")
+        if not found.hits and not found.cut:
+            return f"Nothing matches in {where}."
+        lines = []
+        for hit, names in found.hits:
+            holders = ALL if len(names) == len(labels) else " ".join(labels[n] for n in names)
+            mark = f"[{holders}] " if tree == ALL else ""
+            lines.append(visible(f"{mark}{hit.path}:{hit.line}:{hit.text}"))
+        text = self._page(f"Matches in {where}", lines, arguments.line("start_line", 1))
+        if found.cut:
+            text += f"\nThere may be more below {_cut(visible(found.cut))}; search a folder."
+        return text
 
     def _diff(self, arguments: _Arguments) -> str:
         candidate = arguments.label("candidate", self._candidates)

@@ -63,6 +63,7 @@ def plant(
         # Beside the folder there is no store; a path from the root is taken as it is.
         "store": str(store.path),
         "base": workspace.base_tree,
+        "files": str(workspace.base_folder),
         "absent": manifest["absent"],
         "candidates": {candidate.label: asdict(candidate) for candidate in ordered},
     }

@@ -12,13 +12,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
 from gagar_cli.errors import SourceError
+from gagar_cli.workspace.talking import Talk, talking
+from gagar_cli.workspace.walking import file_of
 
 # Settings and attributes of the user or of the rollouts' trees must not change what is read or
 # written: no filters, no line-end conversion, no external diff, no links made on disk.
@@ -42,6 +44,17 @@ _Key = TypeVar("_Key", bytes, str)
 # What git is told through the environment, as inside a hook, must not reach ours; how to reach
 # a server may.
 _KEPT_VARIABLES = ("GIT_ASKPASS", "GIT_EXEC_PATH", "GIT_HTTP", "GIT_PROXY", "GIT_SSH", "GIT_SSL")
+_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",  # English messages, and patterns that count letters, not bytes
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+_READ = ("cat-file", "--batch")
+_DIFF = ("diff-tree", "-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color")
+_CHANGES = ("diff-tree", "-r", "-z", "--raw", "--no-renames")
 _ABSENT = re.compile(r"error: unable to read sha1 file of (.*) \([0-9a-f]+\)")
 
 
@@ -85,18 +98,8 @@ def run_git(
     except ImportError as error:
         raise SourceError("git", "got no git program on PATH", "install git") from error
 
-    environment = {
-        "LC_ALL": "C.UTF-8",  # English messages, and patterns that count letters, not bytes
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        **({"GIT_DIR": str(git_dir)} if git_dir else {}),
-        **env,
-    }
-    inherited = [n for n in os.environ if n.startswith("GIT_") and n not in environment]
-    unset = [f"--unset={n}" for n in inherited if not n.startswith(_KEPT_VARIABLES)]
+    environment = {**_ENVIRONMENT, **({"GIT_DIR": str(git_dir)} if git_dir else {}), **env}
+    unset = [f"--unset={n}" for n in os.environ if _is_foreign(n) and n not in environment]
     command = [*(["env", *unset] if unset else []), "git", *arguments]
     with tempfile.TemporaryFile() as feed:
         if stdin is not None:
@@ -113,6 +116,10 @@ def run_git(
         )
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else str(stderr)
     return Output(int(status), bytes(stdout), text.strip())
+
+
+def _is_foreign(name: str) -> bool:
+    return name.startswith("GIT_") and not name.startswith(_KEPT_VARIABLES)
 
 
 def publish(new: Path, place: Path, is_whole: Callable[[], bool]) -> None:
@@ -220,16 +227,19 @@ class ObjectStore:
 
     def entries(self, tree: str) -> list[Entry]:
         """List all files of a tree."""
-        entries = []
-        for record in self.must("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]:
+        return [Entry(path, mode, oid) for mode, oid, path in self.records(tree)]
+
+    def records(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
+        """Yield mode, object id and path of all files of a tree, by far faster than `entries`."""
+        listed = self.must("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")
+        for record in listed[:-1]:
             meta, path = record.split(b"\t", 1)
             mode, _, oid = meta.decode().split(" ")
-            entries.append(Entry(path, mode, oid))
-        return entries
+            yield mode, oid, path
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """List the paths in which two trees differ; renames are an old and a new path."""
-        fields = self.must("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new).split(b"\0")
+        fields = self._difference(_CHANGES, old, new).split(b"\0")
         changes = []
         for meta, path in zip(fields[:-1:2], fields[1::2], strict=True):
             old_mode, new_mode, old_oid, new_oid, _ = meta.decode().lstrip(":").split(" ")
@@ -244,29 +254,48 @@ class ObjectStore:
 
     def diff(self, old: str, new: str, paths: Sequence[bytes] = ()) -> bytes:
         """Return the git-form diff of two trees, with renames found, for all or some paths."""
-        return self.must(
-            "--literal-pathspecs",
-            "diff-tree",
-            "-r",
-            "-p",
-            "-M",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-            old,
-            new,
-            "--",
-            *(os.fsdecode(path) for path in paths),
-        )
+        if not paths:
+            return self._difference(_DIFF, old, new)
+        names = (os.fsdecode(path) for path in paths)
+        return self.must("--literal-pathspecs", *_DIFF, old, new, "--", *names)
+
+    def _difference(self, command: tuple[str, ...], old: str, new: str) -> bytes:
+        if old == new:
+            return b""
+        try:
+            with self._talking(*command, "--stdin") as git:
+                return git.difference(old, new)
+        except OSError:
+            return self.must(*command, old, new)  # which tells what is wrong
+
+    def _talking(self, *arguments: str) -> AbstractContextManager[Talk]:
+        return talking(self.path, arguments, self._environment)
+
+    def _environment(self) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
+        return own | _ENVIRONMENT | {"GIT_DIR": str(self.path)}
 
     def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
         """Read blobs in one go; one that is not there raises SourceError."""
         wanted = list(oids)
         blobs = self.present_blobs(wanted)
+        if len(blobs) < len(set(wanted)):  # one who has run for long may have missed some
+            blobs = self._present_blobs_apart(wanted)
         absent = next((oid for oid in wanted if oid not in blobs), None)
         if absent:
             raise SourceError(f"object {absent}", "got none in the repository, expected a blob")
         return blobs
+
+    def file(self, tree: str, path: bytes) -> bytes | None:
+        """Return the content of a tree's file, by way of its folders; None where there is none.
+
+        A link gives its target; a submodule gives None, and so does what is a folder.
+        """
+        try:
+            with self._talking(*_READ) as git:
+                return file_of(git, tree, path)
+        except OSError:
+            return None
 
     def borrow(self, oids: Iterable[str]) -> None:
         """Copy blobs, where they are there, to where commands that write see them."""
@@ -275,11 +304,18 @@ class ObjectStore:
     def present_blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
         """Read those blobs that are there, in one go; short ids are fine where they are unique."""
         wanted = list(dict.fromkeys(oids))
-        blobs: dict[str, bytes] = {}
         if not wanted:
-            return blobs
+            return {}
+        try:
+            with self._talking(*_READ) as git:
+                return {oid: raw for oid, kind, raw in git.objects(wanted) if kind == "blob"}
+        except OSError:
+            return self._present_blobs_apart(wanted)
+
+    def _present_blobs_apart(self, wanted: Sequence[str]) -> dict[str, bytes]:
+        blobs: dict[str, bytes] = {}
         feed = "".join(f"{oid}\n" for oid in wanted).encode()
-        out = self.must("cat-file", "--batch", stdin=feed)
+        out = self.must(*_READ, stdin=feed)
         position = 0
         for oid in wanted:
             end = out.index(b"\n", position)
@@ -325,16 +361,3 @@ class ObjectStore:
         if not absent or len(absent) < len(lines):
             raise SourceError(f"git checkout-index into {folder}", output.stderr)
         return tuple(absent)
-
-    def grep(self, tree: str, pattern: str, *, fixed: bool, paths: Sequence[bytes] = ()) -> bytes:
-        """Search the text files of a tree; lines are `path NUL line-number NUL text`.
-
-        The pattern is an extended regular expression, or a fixed string. A bad expression raises
-        SourceError.
-        """
-        arguments = ["--literal-pathspecs", "grep", "-I", "-n", "-z", "--full-name", "--no-color"]
-        arguments += ["-F" if fixed else "-E", "-e", pattern, tree, "--"]
-        output = self.git(*arguments, *(os.fsdecode(path) for path in paths))
-        if output.status > 1:
-            raise SourceError("search", output.stderr or "git grep failed")
-        return re.sub(rb"^%s:" % tree.encode(), b"", output.stdout, flags=re.MULTILINE)

@@ -5,29 +5,21 @@ base version of a file that it changed never is. Without a repository there are 
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from gagar_cli.errors import SourceError
 from gagar_cli.patches import SUBMODULE_MODE, PatchFacts, read_diff, readable
 from gagar_cli.workspace.build import Candidate
-from gagar_cli.workspace.store import Entry, ObjectStore
+from gagar_cli.workspace.searching import Base, Found, search_trees
+from gagar_cli.workspace.store import Entry, ObjectStore, TreeChange
 
 BASE = "base"
 _INEXPRESSIBLE = re.compile("[\0\ud800-\udfff]")  # no program can be given these
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A line that a search found; `line` counts from 1."""
-
-    path: str
-    line: int
-    text: str
 
 
 class Workspace:
@@ -40,9 +32,11 @@ class Workspace:
             label: Candidate(**fields) for label, fields in manifest["candidates"].items()
         }
         self._base: str | None = manifest["base"]
+        self._files = Path(manifest.get("files") or folder / "base")
+        self._absent = frozenset(os.fsencode(path) for path in manifest["absent"])
         store = manifest["store"]
         self._store = ObjectStore(folder.parent / store) if store else None
-        self._entries: dict[str, dict[str, Entry]] = {}
+        self._changes: dict[str, list[TreeChange]] = {}
         self._facts: dict[str, PatchFacts] = {}
 
     @classmethod
@@ -77,6 +71,11 @@ class Workspace:
         return self._base
 
     @property
+    def base_folder(self) -> Path:
+        """Where the files of the base tree are; in a planted workspace, those of the original."""
+        return self._files.resolve()
+
+    @property
     def has_trees(self) -> bool:
         """Whether files can be read, not only diffs."""
         return self._store is not None
@@ -98,7 +97,12 @@ class Workspace:
 
     def read(self, tree: str, path: str) -> bytes:
         """Return a file's content; a link gives its target. No such file raises SourceError."""
-        store, entry = self._trees(), self._listing(tree).get(path)
+        store, oid = self._trees(), self._oid(tree)
+        # A backslash may stand for bytes that are no text; then only a list tells.
+        found = None if "\\" in path else store.file(oid, path.encode("utf-8", "surrogatepass"))
+        if found is not None:
+            return found
+        entry = self._listing(tree).get(path)
         if entry is None:
             raise SourceError(f"{tree}:{path}", "no such file")
         if entry.mode == SUBMODULE_MODE:
@@ -108,8 +112,7 @@ class Workspace:
     def touched(self, label: str) -> dict[str, str]:
         """Return the new text of each text file that a candidate changes or adds."""
         store = self._trees()
-        changes = store.changes(self._oid(BASE), self._oid(label))
-        files = [c.new for c in changes if c.new and c.new.mode != SUBMODULE_MODE]
+        files = [c.new for c in self._changed(label) if c.new and c.new.mode != SUBMODULE_MODE]
         contents = store.blobs(entry.oid for entry in files)
         return {
             readable(entry.path): readable(contents[entry.oid])
@@ -117,22 +120,36 @@ class Workspace:
             if b"\0" not in contents[entry.oid]
         }
 
-    def search(
-        self, tree: str, pattern: str, *, fixed: bool = False, folder: str = ""
-    ) -> list[Hit]:
+    def search(self, tree: str, pattern: str, *, fixed: bool = False, folder: str = "") -> Found:
         """Find the lines of a tree's text files that match an extended regular expression.
 
-        `fixed` takes the pattern literally; `folder` narrows to one file or folder. A bad
-        expression raises SourceError.
+        `fixed` takes the pattern literally; `folder` narrows to one file or folder. At most 5,000
+        lines and 4 MB are told, and where they end. A bad expression raises SourceError.
+        """
+        return self.search_all(pattern, [tree], fixed=fixed, folder=folder)
+
+    def search_all(
+        self,
+        pattern: str,
+        trees: Iterable[str] | None = None,
+        *,
+        fixed: bool = False,
+        folder: str = "",
+    ) -> Found:
+        """Find the lines that match in these trees, in all that have files unless given.
+
+        A line that stands at the same place in several trees is told once, with their names.
+        Bounds and errors are those of `search`.
         """
         if _INEXPRESSIBLE.search(pattern):
             raise SourceError("search", f"got {pattern!r}, expected text without NUL or surrogates")
-        out = self._trees().grep(self._oid(tree), pattern, fixed=fixed, paths=_narrowed(folder))
-        hits = []
-        for line in out.split(b"\n")[:-1]:
-            path, number, text = line.split(b"\0", 2)
-            hits.append(Hit(readable(path), int(number), readable(text)))
-        return hits
+        store = self._trees()
+        if trees is None:
+            trees = [BASE, *(label for label, c in self.candidates.items() if c.tree)]
+        changes = {tree: self._changed(tree) for tree in trees}
+        base = Base(self._oid(BASE), self._files, self._absent)
+        inside = b"".join(_narrowed(folder))
+        return search_trees(store, base, changes, pattern, fixed=fixed, inside=inside)
 
     def diff(self, old: str, new: str, path: str = "") -> bytes:
         """Return the diff of two trees, all or of one file or folder.
@@ -171,11 +188,21 @@ class Workspace:
             raise SourceError(f"candidate {tree}", "its patch does not apply, so it has no files")
         return oid
 
-    def _listing(self, tree: str) -> dict[str, Entry]:
+    def _changed(self, tree: str) -> list[TreeChange]:
+        """Return in what a tree differs from the base."""
         oid = self._oid(tree)
-        if oid not in self._entries:
-            self._entries[oid] = {readable(e.path): e for e in self._trees().entries(oid)}
-        return self._entries[oid]
+        if oid not in self._changes:
+            self._changes[oid] = self._trees().changes(self._oid(BASE), oid)
+        return self._changes[oid]
+
+    def _listing(self, tree: str) -> dict[str, Entry]:
+        return _list(self._trees().path, self._oid(tree))
+
+
+@lru_cache(maxsize=16)
+def _list(store: Path, oid: str) -> dict[str, Entry]:
+    """List a tree by path; a few lists are kept, whatever the number of workspaces."""
+    return {readable(entry.path): entry for entry in ObjectStore(store).entries(oid)}
 
 
 def check_objects_of(workspaces: Iterable[Workspace]) -> None:
@@ -199,7 +226,7 @@ def check_objects_of(workspaces: Iterable[Workspace]) -> None:
 
 def _narrowed(path: str) -> list[bytes]:
     """Return what narrows a search or diff to one file or folder; an empty path does not."""
-    if _INEXPRESSIBLE.search(path):
+    if _INEXPRESSIBLE.search(path) or ".." in path.split("/"):
         raise SourceError(f"path {path!r}", "no such file or folder")
     bare = path.strip("/")
     return [bare.encode()] if bare else []
