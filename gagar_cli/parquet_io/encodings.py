@@ -1,6 +1,6 @@
 """How the leaf columns of a Parquet file are written, so that an output can be written alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,18 @@ def encodings_of(files: Iterable[pq.ParquetFile]) -> dict[str, Encoding]:
     return {}
 
 
-def leaf_paths(schema: pa.Schema) -> list[str]:
-    """Return the leaf columns' paths as Parquet names them, by writing no rows."""
-    sink = pa.BufferOutputStream()
+def encodings_for(schema: pa.Schema, known: Mapping[str, Encoding]) -> dict[str, Encoding]:
+    """Return how each leaf of a schema is to be written: as is known of its path, or as new ones.
+
+    New ones are written as they would be after they had been read: without bounds in lists.
+    """
+    sink = pa.BufferOutputStream()  # to learn the paths as Parquet names them
     pq.ParquetWriter(sink, schema).close()
     leaves = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    return [leaves.column(i).path for i in range(len(leaves))]
+    return {
+        leaf.path: known.get(leaf.path, Encoding(statistics=not leaf.max_repetition_level))
+        for leaf in (leaves.column(i) for i in range(len(leaves)))
+    }
 
 
 def _given_up(chunk: Any) -> bool:  # noqa: ANN401

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gagar_cli import uris
 from gagar_cli.errors import OutputError
 from gagar_cli.parquet_io import remote
-from gagar_cli.parquet_io.encodings import Encoding, leaf_paths
+from gagar_cli.parquet_io.encodings import encodings_for
 from gagar_cli.parquet_io.footer import Footer
 from gagar_cli.parquet_io.source import Source
 from gagar_cli.parquet_io.stored import StoredGroup
@@ -32,8 +32,7 @@ class Sink:
         self._row_group_rows = like.row_group_rows if like else _ROW_GROUP_ROWS
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
-        known = like.encodings if like else {}
-        encodings = {leaf: known.get(leaf, Encoding()) for leaf in leaf_paths(schema)}
+        encodings = encodings_for(schema, like.encodings if like else {})
         self._writer = RowGroupWriter(stream, schema, encodings)
 
     @property
