@@ -11,6 +11,7 @@ Everything runs in a process of its own, in turn; numbers are medians over round
 """
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import os
@@ -26,11 +27,40 @@ from pathlib import Path
 
 FILES, FOLDERS = 5500, 700
 CANDIDATES = 16
-WORDS = (
-    "request response session header cookie field value query model index cache token config "
-    "parser writer reader buffer stream engine filter group order result column table record "
-    "message handler manager context option default"
-).split()
+WORDS = [
+    "request",
+    "response",
+    "session",
+    "header",
+    "cookie",
+    "field",
+    "value",
+    "query",
+    "model",
+    "index",
+    "cache",
+    "token",
+    "config",
+    "parser",
+    "writer",
+    "reader",
+    "buffer",
+    "stream",
+    "engine",
+    "filter",
+    "group",
+    "order",
+    "result",
+    "column",
+    "table",
+    "record",
+    "message",
+    "handler",
+    "manager",
+    "context",
+    "option",
+    "default",
+]
 # What agents look for: a name, an expression, a class of characters, alternatives, a rare line,
 # a number, and what stands in every file.
 PATTERNS = (
@@ -157,7 +187,7 @@ def by_command(repository, commit, patches, root):
 
 
 def by_clone(repository, commit, patches, root):
-    """A clone that borrows objects, for each candidate."""
+    """Clone with borrowed objects, for each candidate."""
     for number, patch in enumerate(patches):
         place = root / str(number)
         git(root.parent, "clone", "-q", "--shared", "--no-checkout", str(repository), str(place))
@@ -166,7 +196,7 @@ def by_clone(repository, commit, patches, root):
 
 
 def by_worktree(repository, commit, patches, root):
-    """A work tree of one repository for each candidate; the repository is a fresh clone."""
+    """Add a work tree of one fresh clone for each candidate."""
     shared = root / "shared.git"
     git(root.parent, "clone", "-q", "--shared", "--bare", str(repository), str(shared))
     for number, patch in enumerate(patches):
@@ -187,7 +217,7 @@ def by_links(repository, commit, patches, root):
 
 
 def by_tree(repository, commit, _patches, root):
-    """The base tree alone, once: what nobody who writes files can go below."""
+    """Write the base tree alone, once: what nobody who writes files can go below."""
     root.mkdir(parents=True)
     index = root.parent / f"{root.name}.index"
     environment = {**os.environ, "GIT_INDEX_FILE": str(index), "GIT_DIR": str(git_dir(repository))}
@@ -212,8 +242,9 @@ MAKERS = {
 
 
 def _made(maker, arguments, results):
-    import gagar_cli.workspace.build  # noqa: F401  as in the peers, starting is not counted
-    import gagar_cli.workspace.view
+    # As in the peers, starting is not counted.
+    for module in ("build", "view"):
+        importlib.import_module(f"gagar_cli.workspace.{module}")
 
     began, spent = time.perf_counter(), cpu()
     seconds = maker(*arguments) or time.perf_counter() - began
@@ -227,8 +258,9 @@ def cpu():
 
 
 def peak():
-    """Return the peak memory of this process in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the peak memory of this process in MiB, without its parent's, which getrusage adds."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def apart(function, *arguments):
@@ -273,9 +305,7 @@ def assemble(scene, rounds):
             found[name].append(apart(_made, maker, (*scene.parts(), root)))
             kept[name] = sizes(root)
             shutil.rmtree(root)
-    clone, tree = (
-        kept[name] for name in ("`git clone --shared` each", "limit: the base tree once")
-    )
+    clone = kept[MAKER_OF["clone"]]
     rows = []
     for name, measured in found.items():
         seconds, spent, memory = (
@@ -300,7 +330,6 @@ def assemble(scene, rounds):
                 "peak MiB": memory,
             }
         )
-    del tree
     return rows
 
 
@@ -468,11 +497,27 @@ def _grown(file, root, repositories, results):
     results.put((summary.groups, time.perf_counter() - began, cpu() - spent, peak()))
 
 
-def growth(scene, rounds):
-    """Make 1, 4 and 16 times the candidates, and the groups; return a row for each."""
+def write_groups(file, groups, base, patches):
+    """Write groups of large patches: each also adds a file of 40,000 lines, 0.35 MB."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    lines = "".join(f"+# {n}\n" for n in range(40_000))
+    header = "diff --git a/pad b/pad\nnew file mode 100644\n--- /dev/null\n+++ b/pad\n"
+    names = ("group_id", "rollout_id", "repo", "base_commit", "patch")
+    with pq.ParquetWriter(file, pa.schema([(name, pa.string()) for name in names])) as writer:
+        for group in range(groups):
+            rows = [
+                (f"g{group}", f"r{number}", "small", base)
+                + (f"{patch.decode()}{header}@@ -0,0 +1,40001 @@\n+# {group}\n{lines}",)
+                for number, patch in enumerate(patches)
+            ]
+            columns = zip(names, zip(*rows, strict=True), strict=True)
+            writer.write_table(pa.table({name: list(column) for name, column in columns}))
+
+
+def growth(scene, rounds):
+    """Make 1, 4 and 16 times the candidates, and the groups; return a row for each."""
     repository, commit, patches = scene.parts()
     rows = []
     for count in (4, 16, 64):
@@ -486,25 +531,11 @@ def growth(scene, rounds):
         rows.append({"what": f"{count} candidates", "s": seconds, "cpu": spent, "MiB": memory})
     small = scene.folder / "small"
     small.mkdir()
-    base = make_repository(small, 200)
+    base = make_repository(small, 50)
     few = make_patches(small, base, scene.folder, 4)
-    padding = "".join(f"# {n}\n" for n in range(40_000))
     for groups in (16, 64, 256):
-        table = {name: [] for name in ("group_id", "rollout_id", "repo", "base_commit", "patch")}
-        for group in range(groups):
-            for number, patch in enumerate(few):
-                lines = f"# {group}\n{padding}".splitlines()
-                header = f"diff --git a/pad b/pad\nnew file mode 100644\n--- /dev/null\n+++ b/pad\n"
-                added = "\n".join(f"+{line}" for line in lines)
-                pad = f"{header}@@ -0,0 +1,{len(lines)} @@\n{added}\n"
-                for name, value in zip(
-                    table,
-                    (f"g{group}", f"r{number}", "small", base, patch.decode() + pad),
-                    strict=True,
-                ):
-                    table[name].append(value)
         file = scene.folder / f"{groups}.parquet"
-        pq.write_table(pa.table(table), file, row_group_size=64)
+        write_groups(file, groups, base, few)
         root = scene.folder / f"groups-{groups}"
         done, seconds, spent, memory = apart(_grown, str(file), str(root), str(scene.folder))
         shutil.rmtree(root)

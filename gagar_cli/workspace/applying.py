@@ -36,6 +36,7 @@ from gagar_cli.workspace.store import Entry, ObjectStore, Output
 _REFUSALS = ("invalid path", "beyond a symbolic link")
 _UNREAD = ("failed to read", "cannot read the current contents")
 _FUZZ_SECONDS = 60
+_NAME_BYTES, _PATH_BYTES = 255, 1024  # git keeps longer ones, disks do not
 # `patch` takes such a line, outside of hunks as it counts them, for a script for `ed`.
 _ED_COMMAND = re.compile(rb"^[ \tX]*\d[\d,]*[acd]", re.MULTILINE)
 
@@ -85,7 +86,10 @@ def apply_patch(store: ObjectStore, base: str, base_index: Path, raw: bytes | No
                 store.borrow(e.oid for e in store.entries(base) if e.mode != SUBMODULE_MODE)
                 output = _git_apply(store, index, attempt)
             if output.status == 0:
-                tree = _write_tree(store, index)
+                changes = store.index_changes(base, index)
+                if any(_is_too_long(change.path) for change in changes):
+                    return Applied("refused", "names a path that is too long for a disk", None)
+                tree = store.tree_with(base, changes)
                 # Changing nothing is a success only of a diff that says so by itself.
                 if tree != base or attempt.status == "applied":
                     return Applied(attempt.status, attempt.detail, tree)
@@ -99,11 +103,6 @@ def apply_patch(store: ObjectStore, base: str, base_index: Path, raw: bytes | No
 def _git_apply(store: ObjectStore, index: Path, attempt: _Attempt) -> Output:
     options = ("--cached", "--whitespace=nowarn", *attempt.options)
     return store.git("apply", *options, "-", index=index, stdin=attempt.patch, writes=True)
-
-
-def _write_tree(store: ObjectStore, index: Path) -> str:
-    # Most blobs are only borrowed, and a partial clone lacks some.
-    return store.must("write-tree", "--missing-ok", index=index, writes=True).decode().strip()
 
 
 def _attempts(raw: bytes) -> Iterator[_Attempt]:
@@ -133,6 +132,10 @@ def _attempts(raw: bytes) -> Iterator[_Attempt]:
         "applied-fuzz", "white space ignored", patch, ("--recount", "--ignore-whitespace")
     )
     yield _Attempt("applied-fuzz", "one line of context", patch, ("--recount", "-C1"))
+
+
+def _is_too_long(path: bytes) -> bool:
+    return len(path) > _PATH_BYTES or any(len(p) > _NAME_BYTES for p in path.split(b"/"))
 
 
 def _is_crlf(patch: bytes) -> bool:
@@ -184,12 +187,17 @@ def _apply_with_fuzz(
         return None
     if done.returncode:
         return None
-    result = _store_folder(store, base_index, before, tree, scratch / "index")
+    result = _store_folder(store, base, base_index, before, tree, scratch / "index")
     return Applied("applied-fuzz", "patch --fuzz=5", result) if result != base else None
 
 
-def _store_folder(
-    store: ObjectStore, base_index: Path, before: dict[bytes, Entry], folder: Path, index: Path
+def _store_folder(  # noqa: PLR0913
+    store: ObjectStore,
+    base: str,
+    base_index: Path,
+    before: dict[bytes, Entry],
+    folder: Path,
+    index: Path,
 ) -> str:
     """Store the base tree with the files of `folder` in place of `before`."""
     files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -203,7 +211,7 @@ def _store_folder(
     store.must(
         "update-index", "-z", "--index-info", index=index, stdin=b"".join(x + b"\0" for x in lines)
     )
-    return _write_tree(store, index)
+    return store.tree_with(base, store.index_changes(base, index))
 
 
 def _leaves_tree(path: bytes) -> bool:

@@ -20,6 +20,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,6 @@ from gagar_cli.workspace.applying import Applied, apply_patch, borrow_named
 from gagar_cli.workspace.repositories import Repository
 from gagar_cli.workspace.store import ObjectStore, TreeChange, publish
 
-_NAME_BYTES, _PATH_BYTES = 255, 1024  # git keeps longer ones, disks do not
 LAYOUT = 1  # raise when what stands in a workspace changes; older ones are then made anew
 
 
@@ -200,15 +200,14 @@ def _from_trees(  # noqa: PLR0913
     checkout: Checkout,
 ) -> tuple[dict[str, Candidate], tuple[str, ...]]:
     candidates: dict[str, Candidate] = {}
-    with store.index_of(base) as index:
+    # Writing the base is most of the work, and waits for the disk.
+    with store.index_of(base) as index, ThreadPoolExecutor(1) as pool:
         (folder / "base").mkdir()
-        absent = store.write_files(index, folder / "base")
+        written = pool.submit(store.write_files, index, folder / "base")
         borrow_named(store, base, patches.values())
         for rollout, raw in patches.items():
             applied = apply_patch(store, base, index, raw)
             changes = store.changes(base, applied.tree) if applied.tree else []
-            if any(_is_too_long(change.path) for change in changes):
-                applied = Applied("refused", "names a path that is too long for a disk", None)
             place = folder / "candidates" / names[rollout]
             if applied.tree is None:
                 _write_diff(place, raw or b"")
@@ -223,11 +222,7 @@ def _from_trees(  # noqa: PLR0913
             else:
                 _write_touched(store, changes, place)
             candidates[rollout] = _candidate(names[rollout], applied, diff)
-    return candidates, absent
-
-
-def _is_too_long(path: bytes) -> bool:
-    return len(path) > _PATH_BYTES or any(len(p) > _NAME_BYTES for p in path.split(b"/"))
+        return candidates, written.result()
 
 
 def _write_touched(store: ObjectStore, changes: Sequence[TreeChange], place: Path) -> None:

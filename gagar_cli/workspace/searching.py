@@ -25,7 +25,7 @@ from gagar_cli.workspace.store import ObjectStore, TreeChange
 
 MOST_HITS = 5_000
 _AT_ONCE = 64  # changed files in memory
-_TEXT_MODES = ("100644", "100755")  # no links, no submodules
+_REGULAR = (b"100644", b"100755")  # no links, no submodules
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,8 @@ def _in_base(
 @lru_cache(maxsize=8)
 def files_of(store: Path, base: Base) -> _Folder | None:
     """Return a base's files on disk; None where one is gone, or newer than the workspace."""
-    paths = [
-        path
-        for mode, _, path in ObjectStore(store).records(base.tree)
-        if mode in _TEXT_MODES and path not in base.absent
-    ]
+    listed = ObjectStore(store).paths(base.tree, _REGULAR)
+    paths = [path for path in listed if path not in base.absent] if base.absent else listed
     root = os.fsencode(base.folder)
     try:
         made = os.stat(base.folder.parent / "group.json").st_mtime_ns  # noqa: PTH116  many files
@@ -179,7 +176,7 @@ def _in_changed(
     for name, changes in trees.items():
         for change in changes:
             new = change.new
-            if new and new.mode in _TEXT_MODES and _is_inside(new.path, inside):
+            if new and new.mode.encode() in _REGULAR and _is_inside(new.path, inside):
                 owners.setdefault(b"%s\0%s" % (new.path, new.oid.encode()), set()).add(name)
     hits: list[RawHit] = []
     places = sorted(owners)

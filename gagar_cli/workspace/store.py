@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import TypeVar
 
 from gagar_cli.errors import SourceError
 from gagar_cli.workspace.talking import Talk, talking
-from gagar_cli.workspace.walking import file_of
+from gagar_cli.workspace.trees import TreeMaker
+from gagar_cli.workspace.walking import content_of, file_of
 
 # Settings and attributes of the user or of the rollouts' trees must not change what is read or
 # written: no filters, no line-end conversion, no external diff, no links made on disk.
@@ -54,7 +55,8 @@ _ENVIRONMENT = {
 }
 _READ = ("cat-file", "--batch")
 _DIFF = ("diff-tree", "-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color")
-_CHANGES = ("diff-tree", "-r", "-z", "--raw", "--no-renames")
+_RAW = ("diff-tree", "-r", "-z", "--raw", "--no-renames")
+_LISTED = re.compile(rb"(\d+) \w+ ([0-9a-f]+)\t([^\0]*)\0")
 _ABSENT = re.compile(r"error: unable to read sha1 file of (.*) \([0-9a-f]+\)")
 
 
@@ -227,30 +229,39 @@ class ObjectStore:
 
     def entries(self, tree: str) -> list[Entry]:
         """List all files of a tree."""
-        return [Entry(path, mode, oid) for mode, oid, path in self.records(tree)]
+        listed = _LISTED.findall(self._listed(tree))
+        return [Entry(path, mode.decode(), oid.decode()) for mode, oid, path in listed]
 
-    def records(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
-        """Yield mode, object id and path of all files of a tree, by far faster than `entries`."""
-        listed = self.must("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")
-        for record in listed[:-1]:
-            meta, path = record.split(b"\t", 1)
-            mode, _, oid = meta.decode().split(" ")
-            yield mode, oid, path
+    def paths(self, tree: str, modes: Container[bytes]) -> list[bytes]:
+        """List the paths of a tree's files of these modes, by far faster than all entries."""
+        return [path for mode, _, path in _LISTED.findall(self._listed(tree)) if mode in modes]
+
+    def _listed(self, tree: str) -> bytes:
+        return self.must("ls-tree", "-r", "-z", "--full-tree", tree)
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """List the paths in which two trees differ; renames are an old and a new path."""
-        fields = self._difference(_CHANGES, old, new).split(b"\0")
-        changes = []
-        for meta, path in zip(fields[:-1:2], fields[1::2], strict=True):
-            old_mode, new_mode, old_oid, new_oid, _ = meta.decode().lstrip(":").split(" ")
-            changes.append(
-                TreeChange(
-                    path,
-                    Entry(path, old_mode, old_oid) if int(old_mode, 8) else None,
-                    Entry(path, new_mode, new_oid) if int(new_mode, 8) else None,
-                )
-            )
-        return changes
+        return _changes(self._difference(_RAW, old, new))
+
+    def index_changes(self, old: str, index: Path) -> list[TreeChange]:
+        """List the paths in which an index differs from a tree."""
+        command = ("diff-index", "--cached", "--raw", "-z", "--no-renames", old)
+        return _changes(self.must(*command, index=index))
+
+    def tree_with(self, base: str, changes: Iterable[TreeChange]) -> str:
+        """Store the tree that changes make of the tree `base`; return its id."""
+        puts = [(c.path, (c.new.mode.encode(), c.new.oid) if c.new else None) for c in changes]
+        if not puts:
+            return base
+        with self._talking(*_READ) as git:
+
+            def read(tree: str) -> bytes:
+                content = content_of(git, tree)
+                if not content:
+                    raise SourceError(f"tree {tree}", "got none in the repository")
+                return content
+
+            return TreeMaker(read, self.path / _MADE, len(base)).changed(base, puts)
 
     def diff(self, old: str, new: str, paths: Sequence[bytes] = ()) -> bytes:
         """Return the git-form diff of two trees, with renames found, for all or some paths."""
@@ -361,3 +372,19 @@ class ObjectStore:
         if not absent or len(absent) < len(lines):
             raise SourceError(f"git checkout-index into {folder}", output.stderr)
         return tuple(absent)
+
+
+def _changes(raw: bytes) -> list[TreeChange]:
+    """Read what git prints with --raw and -z."""
+    fields = raw.split(b"\0")
+    changes = []
+    for meta, path in zip(fields[:-1:2], fields[1::2], strict=True):
+        old_mode, new_mode, old_oid, new_oid, _ = meta.decode().lstrip(":").split(" ")
+        changes.append(
+            TreeChange(
+                path,
+                Entry(path, old_mode, old_oid) if int(old_mode, 8) else None,
+                Entry(path, new_mode, new_oid) if int(new_mode, 8) else None,
+            )
+        )
+    return changes

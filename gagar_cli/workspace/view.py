@@ -1,6 +1,6 @@
 """Read a workspace: the full tree of any candidate, text search, and diffs.
 
-Everything goes through the object store, so a candidate's unchanged files are there too, and a
+Files and diffs come from the object store, so a candidate's unchanged files are there too, and a
 base version of a file that it changed never is. Without a repository there are only diffs.
 """
 

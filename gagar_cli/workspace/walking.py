@@ -1,11 +1,12 @@
 """Find one file of a tree by way of its folders, without a list of all files."""
 
 import re
+from collections.abc import Iterator
 
 from gagar_cli.workspace.talking import Talk
 
 _MOST_TREES = 1024
-_ENTRY = {size: re.compile(rb"\d+ ([^\0]+)\0(.{%d})" % size, re.DOTALL) for size in (20, 32)}
+_ENTRY = {size: re.compile(rb"(\d+) ([^\0]+)\0(.{%d})" % size, re.DOTALL) for size in (20, 32)}
 # Contents of tree objects by id; an id stands for the same content in every store.
 _known: dict[str, bytes] = {}
 
@@ -21,13 +22,14 @@ def file_of(git: Talk, tree: str, path: bytes) -> bytes | None:
     return next((raw for _, kind, raw in list(found) if kind == "blob"), None)
 
 
-def _entry(git: Talk, tree: str, name: bytes) -> str | None:
-    """Return the id that a tree gives to a name."""
-    entries = _ENTRY[len(tree) // 2].finditer(_content(git, tree))
-    return next((match[2].hex() for match in entries if match[1] == name), None)
+def entries_in(content: bytes, digits: int) -> Iterator[tuple[bytes, tuple[bytes, str]]]:
+    """Yield name, and mode and id, of each entry of a tree object; ids have so many digits."""
+    for match in _ENTRY[digits // 2].finditer(content):
+        yield match[2], (match[1], match[3].hex())
 
 
-def _content(git: Talk, tree: str) -> bytes:
+def content_of(git: Talk, tree: str) -> bytes:
+    """Return the content of a tree object, asking but once; empty where there is no such tree."""
     known = _known.get(tree)
     if known is not None:
         return known
@@ -38,3 +40,9 @@ def _content(git: Talk, tree: str) -> bytes:
         _known.clear()
     _known[tree] = found[0]
     return found[0]
+
+
+def _entry(git: Talk, tree: str, name: bytes) -> str | None:
+    """Return the id that a tree gives to a name."""
+    entries = _ENTRY[len(tree) // 2].finditer(content_of(git, tree))
+    return next((match[3].hex() for match in entries if match[2] == name), None)
