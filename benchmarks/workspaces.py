@@ -507,9 +507,9 @@ def write_groups(file, groups, base, patches):
     names = ("group_id", "rollout_id", "repo", "base_commit", "patch")
     with pq.ParquetWriter(file, pa.schema([(name, pa.string()) for name in names])) as writer:
         for group in range(groups):
+            head = f"{header}@@ -0,0 +1,40001 @@\n+# {group}\n"
             rows = [
-                (f"g{group}", f"r{number}", "small", base)
-                + (f"{patch.decode()}{header}@@ -0,0 +1,40001 @@\n+# {group}\n{lines}",)
+                (f"g{group}", f"r{number}", "small", base, f"{patch.decode()}{head}{lines}")
                 for number, patch in enumerate(patches)
             ]
             columns = zip(names, zip(*rows, strict=True), strict=True)
