@@ -257,7 +257,7 @@ class ObjectStore:
 
             def read(tree: str) -> bytes:
                 content = content_of(git, tree)
-                if not content:
+                if content is None:
                     raise SourceError(f"tree {tree}", "got none in the repository")
                 return content
 

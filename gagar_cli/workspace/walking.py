@@ -28,14 +28,14 @@ def entries_in(content: bytes, digits: int) -> Iterator[tuple[bytes, tuple[bytes
         yield match[2], (match[1], match[3].hex())
 
 
-def content_of(git: Talk, tree: str) -> bytes:
-    """Return the content of a tree object, asking but once; empty where there is no such tree."""
+def content_of(git: Talk, tree: str) -> bytes | None:
+    """Return the content of a tree object, asking but once; None where there is no such tree."""
     known = _known.get(tree)
     if known is not None:
         return known
     found = [raw for _, kind, raw in git.objects([tree]) if kind == "tree"]
     if not found:
-        return b""
+        return None
     if len(_known) >= _MOST_TREES:
         _known.clear()
     _known[tree] = found[0]
@@ -44,5 +44,5 @@ def content_of(git: Talk, tree: str) -> bytes:
 
 def _entry(git: Talk, tree: str, name: bytes) -> str | None:
     """Return the id that a tree gives to a name."""
-    entries = _ENTRY[len(tree) // 2].finditer(content_of(git, tree))
+    entries = _ENTRY[len(tree) // 2].finditer(content_of(git, tree) or b"")
     return next((match[3].hex() for match in entries if match[2] == name), None)
